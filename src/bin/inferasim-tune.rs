@@ -1,0 +1,3 @@
+//! Search a space of deployments and recommend one.
+
+fn main() {}

@@ -1,0 +1,9 @@
+//! One thing at a time: project, check memory, show, list.
+
+use clap::Parser;
+use inferasim::cli;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::finish(cli::run(cli::Cli::parse()))
+}

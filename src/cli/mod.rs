@@ -1,0 +1,33 @@
+//! The command line: one file per subcommand, each with its arguments and its `run`.
+//!
+//! A `run` returns the exit code of an answer; an error prints one line and carries its own.
+
+use crate::Result;
+use clap::{Parser, Subcommand};
+
+/// How would an LLM serving deployment behave?
+#[derive(Debug, Parser)]
+#[command(name = "inferasim", version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {}
+
+/// Runs the parsed command.
+pub fn run(cli: Cli) -> Result<u8> {
+    match cli.command {}
+}
+
+/// Ends the process the way every command does: the exit code of the answer, or one line on standard error.
+pub fn finish(outcome: Result<u8>) -> std::process::ExitCode {
+    match outcome {
+        Ok(code) => code.into(),
+        Err(error) => {
+            eprintln!("error: {error}");
+            error.exit_code().into()
+        }
+    }
+}

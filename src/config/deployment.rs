@@ -1,0 +1,62 @@
+//! What may vary: one deployment of a model on a target.
+
+use crate::model::KvFormat;
+use serde::{Deserialize, Serialize};
+
+/// One deployment. GPUs: `tp · pp · replicas`.
+///
+/// `tp` is the width of one pipeline stage. Attention-DP splits that width: `attention_dp` groups of
+/// `tp / attention_dp` ranks hold their own sequences, and attention weights are sharded `tp / attention_dp` ways.
+/// `ep` divides `tp`: `ep` groups of `tp / ep` ranks hold disjoint experts; a rank holds `experts / ep` experts, each
+/// sharded `tp / ep` ways.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deployment {
+    /// Ranks of one pipeline stage.
+    pub tp: u32,
+    /// Expert-parallel groups inside the stage; 1 without expert parallelism.
+    pub ep: u32,
+    /// Attention-data-parallel groups inside the stage; 1 without.
+    pub attention_dp: u32,
+    /// Pipeline stages.
+    pub pp: u32,
+    /// Independent copies behind a router.
+    pub replicas: u32,
+    /// Requests in flight over all replicas.
+    pub concurrency: u32,
+    /// Precision of the checkpoint, as its preset names it.
+    pub weight_dtype: String,
+    /// KV cache format.
+    pub kv_dtype: KvFormat,
+    /// Token budget of one engine step.
+    pub max_num_batched_tokens: u32,
+    /// Most sequences an engine runs at once (per attention-DP group where there are several).
+    pub max_num_seqs: u32,
+    /// The engine's memory fraction; its meaning is the engine's own.
+    pub memory_fraction: f64,
+    /// Speculative decoding, where it is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speculation: Option<Speculation>,
+}
+
+/// Speculative decoding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speculation {
+    /// Draft tokens per step.
+    pub draft_tokens: u32,
+    /// Mean tokens emitted per step and sequence, the sampled one included.
+    pub tokens_per_step: f64,
+}
+
+impl Deployment {
+    /// GPUs of the whole deployment.
+    pub fn gpus(&self) -> u32 {
+        self.tp * self.pp * self.replicas
+    }
+
+    /// Ranks that share one sequence's attention.
+    pub fn attention_tp(&self) -> u32 {
+        self.tp / self.attention_dp.max(1)
+    }
+}

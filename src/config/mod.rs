@@ -1,0 +1,5 @@
+//! What may vary, and which combinations are legal.
+
+pub mod deployment;
+
+pub use deployment::{Deployment, Speculation};

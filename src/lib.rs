@@ -1,0 +1,14 @@
+//! InferaSim: how would an LLM serving deployment behave, and which one should I run?
+
+pub mod cli;
+pub mod config;
+pub mod error;
+pub mod memory;
+pub mod model;
+pub mod serve;
+pub mod source;
+pub mod target;
+pub mod units;
+pub mod workload;
+
+pub use error::{Error, Result};

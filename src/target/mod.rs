@@ -1,0 +1,5 @@
+//! The outside world: GPU, node, fabric, price, engine profile; read from `targets/`.
+
+pub mod gpu;
+
+pub use gpu::{Defaults, Gpu, GpuFamily, Node, Price, Target, Topology};
