@@ -1,5 +1,6 @@
 //! InferaSim: how would an LLM serving deployment behave, and which one should I run?
 
+pub mod catalog;
 pub mod cli;
 pub mod config;
 pub mod error;
@@ -10,5 +11,6 @@ pub mod source;
 pub mod target;
 pub mod units;
 pub mod workload;
+pub mod yaml;
 
 pub use error::{Error, Result};

@@ -1,5 +1,7 @@
 //! Serving metrics of a deployment in closed form.
 
+pub mod evaluation;
 pub mod metrics;
 
+pub use evaluation::{Bound, Breakdown, Evaluation, Refusal};
 pub use metrics::ServingMetrics;
