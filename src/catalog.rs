@@ -21,8 +21,10 @@ pub enum Kind {
     Space,
     /// An objective with its SLOs.
     Objective,
-    /// Fitted constants.
+    /// Fitted serving constants.
     Calibration,
+    /// Kernel timings as closed forms.
+    Kernels,
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
             Kind::Space => "space",
             Kind::Objective => "objective",
             Kind::Calibration => "calibration",
+            Kind::Kernels => "kernel table",
         }
     }
 
@@ -44,6 +47,7 @@ impl Kind {
             Kind::Model => (&TARGETS, "models", "targets/models/"),
             Kind::Engine => (&TARGETS, "engines", "targets/engines/"),
             Kind::Calibration => (&TARGETS, "calibration", "targets/calibration/"),
+            Kind::Kernels => (&TARGETS, "kernels", "targets/kernels/"),
             Kind::Space => (&SPACES, "", "spaces/"),
             Kind::Objective => (&OBJECTIVES, "", "objectives/"),
         }

@@ -1,8 +1,10 @@
 //! InferaSim: how would an LLM serving deployment behave, and which one should I run?
 
+pub mod anchor;
 pub mod catalog;
 pub mod cli;
 pub mod config;
+pub mod cost;
 pub mod error;
 pub mod memory;
 pub mod model;

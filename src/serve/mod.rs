@@ -1,5 +1,6 @@
 //! Serving metrics of a deployment in closed form.
 
+pub mod closed_loop;
 pub mod evaluation;
 pub mod metrics;
 

@@ -24,6 +24,17 @@ impl GpuFamily {
     }
 }
 
+impl std::fmt::Display for GpuFamily {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            GpuFamily::Gfx942 => "gfx942",
+            GpuFamily::Gfx950 => "gfx950",
+            GpuFamily::Hopper => "hopper",
+            GpuFamily::Blackwell => "blackwell",
+        })
+    }
+}
+
 /// Silicon figures of one GPU. Peaks are dense, in TFLOP/s.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,0 +1,213 @@
+//! A measured point as the projector sees it: model, target, engine and deployment found, work computed.
+
+use super::measured::{MeasuredPoint, ServingKind};
+use crate::config::{Deployment, Speculation};
+use crate::cost::{Calibration, Constants, DecodeWork, PrefillWork, Regime};
+use crate::model::{KvFormat, Model};
+use crate::serve::closed_loop::{ClosedLoop, Load, closed_loop};
+use crate::serve::{Projector, Refusal};
+use crate::target::{EngineProfile, Target};
+use crate::workload::Workload;
+use std::collections::HashMap;
+
+/// A row ready to be predicted under any constants.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The measurement.
+    pub point: MeasuredPoint,
+    /// Where its constants come from.
+    pub regime: Regime,
+    /// Model preset, for grouping.
+    pub model: String,
+    /// The deployment.
+    pub deployment: Deployment,
+    load: Load,
+    decode: DecodeWork,
+    prefill: PrefillWork,
+}
+
+/// Predicted figures of a row.
+#[derive(Debug, Clone, Copy)]
+pub struct Prediction {
+    /// Mean TTFT, ms.
+    pub ttft_ms: f64,
+    /// Median TTFT, ms.
+    pub ttft_p50_ms: f64,
+    /// Mean TPOT, ms.
+    pub tpot_ms: f64,
+    /// Output tokens per second.
+    pub output_tok_s: f64,
+    /// Input and output tokens per second.
+    pub total_tok_s: f64,
+}
+
+impl Case {
+    /// Group of rows that share an implementation: GPU, engine, model.
+    pub fn group(&self) -> String {
+        format!("{} {} {}", self.regime.gpu, self.regime.engine, self.model)
+    }
+
+    /// The closed loop under the given constants.
+    pub fn solve(&self, constants: &Constants) -> ClosedLoop {
+        let mut load = self.load;
+        if load.draft_tokens > 0.0 {
+            load.tokens_per_step = tokens_per_step(load.draft_tokens, constants.accepted_tokens);
+        }
+        closed_loop(&load, &self.decode, &self.prefill, constants)
+    }
+
+    /// Figures under the given constants.
+    pub fn predict(&self, constants: &Constants) -> Prediction {
+        let answer = self.solve(constants);
+        let total = answer.output_tok_s * (self.load.isl + self.load.osl) / self.load.osl;
+        Prediction {
+            ttft_ms: answer.ttft_ms,
+            ttft_p50_ms: answer.ttft_p50_ms,
+            tpot_ms: answer.tpot_ms,
+            output_tok_s: answer.output_tok_s,
+            total_tok_s: total,
+        }
+    }
+}
+
+/// Mean tokens per step with k drafts, from the figure with three: every draft is accepted with one probability a,
+/// `1 + a + … + a^k`.
+pub fn tokens_per_step(drafts: f64, with_three: f64) -> f64 {
+    let sum = |a: f64, k: f64| if a >= 1.0 { k + 1.0 } else { (1.0 - a.powf(k + 1.0)) / (1.0 - a) };
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..40 {
+        let a = 0.5 * (low + high);
+        if sum(a, 3.0) < with_three { low = a } else { high = a }
+    }
+    sum(low, drafts)
+}
+
+/// Loads models, targets and engines once.
+#[derive(Debug, Default)]
+pub struct CaseBuilder {
+    models: HashMap<String, Result<Model, String>>,
+    targets: HashMap<String, Result<Target, String>>,
+    engines: HashMap<String, Result<EngineProfile, String>>,
+}
+
+/// Why a row cannot be predicted, in a few words.
+pub type Reason = String;
+
+impl CaseBuilder {
+    /// Finds everything a row names and computes its work.
+    ///
+    /// # Errors
+    /// The named reason.
+    pub fn build(&mut self, point: &MeasuredPoint, calibration: &Calibration) -> Result<Case, Reason> {
+        if point.kind() == ServingKind::Disaggregated {
+            return Err("disaggregated serving is not modelled".into());
+        }
+        let target = cached(&mut self.targets, &point.hardware.to_lowercase(), |n| Target::load(n))?;
+        let engine = cached(&mut self.engines, &point.engine, EngineProfile::load)?;
+        let model = cached(&mut self.models, &point.model, Model::load)?;
+        let mut workload = Workload::constant(point.isl.round() as u32, point.osl.round() as u32);
+        workload.range_ratio = point.range_ratio;
+        let mut projector = Projector::new(&model, &target, &engine, None, calibration, &workload)
+            .map_err(|e| e.to_string())?;
+        if !point.date.is_empty() && point.date.as_str() < calibration.reference_date.as_str() {
+            projector.epoch = "2025".into();
+        }
+        let deployment = deployment(point, &projector)?;
+        let checkpoint = projector.checkpoint(&deployment).map_err(|e| e.to_string())?;
+        let regime = projector.regime(checkpoint);
+        let compiled = projector.compile(&deployment).map_err(refusal)?;
+        let plan = compiled.plan(deployment.concurrency, deployment.max_num_batched_tokens);
+        if plan.kv_available.0 <= 0.0 {
+            return Err(format!("does not fit: weights {} of {}", plan.weights, plan.total));
+        }
+        let load = compiled.load(deployment.concurrency, &plan).load;
+        let (decode, prefill) = compiled.work(&load, deployment.max_num_batched_tokens);
+        Ok(Case {
+            point: point.clone(),
+            regime,
+            model: model.architecture.name.clone(),
+            deployment,
+            load,
+            decode,
+            prefill,
+        })
+    }
+}
+
+fn refusal(refusal: Refusal) -> Reason {
+    match refusal {
+        Refusal::DoesNotFit(plan) => format!("does not fit: weights {} of {}", plan.weights, plan.total),
+        Refusal::NoModel(why) => why,
+    }
+}
+
+fn cached<T: Clone>(
+    store: &mut HashMap<String, Result<T, String>>,
+    name: &str,
+    load: impl Fn(&str) -> crate::Result<T>,
+) -> Result<T, Reason> {
+    store.entry(name.to_string()).or_insert_with(|| load(name).map_err(|e| e.to_string())).clone()
+}
+
+/// Published precision names to the checkpoint's own: four bits are MXFP4 on AMD and NVFP4 on NVIDIA where the model has
+/// both.
+fn weight_dtype(point: &MeasuredPoint, projector: &Projector) -> Result<String, Reason> {
+    let model = &projector.model;
+    let amd = projector.target.gpu.family.is_amd();
+    let wanted: &[&str] = match point.precision.as_str() {
+        p if p.starts_with("fp4") || p == "mxfp4" || p == "nvfp4" => {
+            if amd { &["mxfp4", "nvfp4", "int4"] } else { &["nvfp4", "mxfp4", "int4"] }
+        }
+        "fp8" | "mxfp8" => &["fp8", "mxfp8"],
+        "int4" => &["int4", "mxfp4"],
+        "bf16" | "fp16" => &["bf16"],
+        "int8" => &["int8", "fp8"],
+        "" => &["mxfp4", "fp8", "bf16"],
+        _ => &[],
+    };
+    // A checkpoint that exists in one precision is that one, whatever label the row carries (gpt-oss is always MXFP4).
+    let found = wanted.iter().find(|d| model.checkpoint(d).is_some()).map(ToString::to_string);
+    found
+        .or_else(|| (model.checkpoints.len() == 1).then(|| model.checkpoints[0].dtype.clone()))
+        .ok_or_else(|| format!("no {} checkpoint of {}", point.precision, model.architecture.name))
+}
+
+fn deployment(point: &MeasuredPoint, projector: &Projector) -> Result<Deployment, Reason> {
+    let settings = &projector.settings;
+    let gpus = point.gpus as u32;
+    // A width of one on several GPUs is attention-DP over all of them.
+    let (tp, whole_dp) = match point.tp {
+        Some(1) if gpus > 1 => (gpus, true),
+        Some(tp) => (tp, false),
+        None => (gpus, false),
+    };
+    let kv_dtype = match point.kv_dtype.as_str() {
+        "" => projector.settings.kv_default(projector.target.gpu.family),
+        k if k.starts_with("fp8") => KvFormat::Fp8,
+        _ => KvFormat::Bf16,
+    };
+    let gib = projector.target.gpu.hbm_gib.value;
+    let drafts = draft_tokens(&point.speculation);
+    Ok(Deployment {
+        tp,
+        ep: point.ep.unwrap_or(1).min(tp),
+        attention_dp: if point.dp_attention || whole_dp { tp } else { 1 },
+        pp: 1,
+        replicas: (gpus / tp).max(1),
+        concurrency: point.concurrency,
+        weight_dtype: weight_dtype(point, projector)?,
+        kv_dtype,
+        max_num_batched_tokens: settings.max_num_batched_tokens(gib),
+        max_num_seqs: settings.max_num_seqs(gib).max(point.concurrency.min(1024)),
+        memory_fraction: settings.memory_fraction,
+        speculation: (drafts > 0).then_some(Speculation { draft_tokens: drafts, tokens_per_step: 1.0 }),
+    })
+}
+
+/// Draft tokens of a speculation label: a trailing number where there is one (`MTP3`), else three.
+fn draft_tokens(label: &str) -> u32 {
+    match label {
+        "" | "none" => 0,
+        l => l.chars().rev().find_map(|c| c.to_digit(10)).filter(|d| (1..=8).contains(d)).unwrap_or(3),
+    }
+}

@@ -1,0 +1,135 @@
+//! Time of a dense matrix product with a weight matrix, on one rank.
+
+use super::op::{OpTime, Silicon, join};
+use super::tables::{Found, OpTables, first, gpu_key};
+use crate::model::WeightFormat;
+use crate::target::{Gpu, GpuFamily};
+
+/// `(tokens × k) · (k × n)`, `count` times a step; shapes are the rank's own.
+///
+/// `t_mem = (N·K·w + M·K·a + 2·M·N) / (share · bandwidth)`,
+/// `t_flop = 2·max(M, 16)·N·K / (share · peak) + wave · 2·tile(M)·128·K / (peak / units)`: rows are padded to a matrix
+/// instruction, and a share of one partial wave of tiles is paid. Form and constants: fit on tuned kernel times, see
+/// the table.
+#[derive(Debug, Clone)]
+pub struct Gemm {
+    /// What it computes.
+    pub name: &'static str,
+    /// How often per step on this rank.
+    pub count: f64,
+    /// Output columns on this rank.
+    pub n: f64,
+    /// Reduction length on this rank.
+    pub k: f64,
+    /// Table entry it was priced by.
+    pub table: String,
+    /// The entry is the GPU's and format's own.
+    pub exact: bool,
+    /// Tokens are divided by this (attention data parallelism).
+    pub token_divisor: f64,
+    floor: f64,
+    memory: (f64, f64),
+    flop: f64,
+    wave: f64,
+    overlap: f64,
+    memory_roof: (f64, f64),
+    compute_roof: f64,
+}
+
+/// Largest row tile.
+const MAX_TILE: f64 = 256.0;
+/// Rows of one matrix instruction.
+const MIN_ROWS: f64 = 16.0;
+
+fn tile(rows: f64) -> f64 {
+    let rows = rows.clamp(MIN_ROWS, MAX_TILE) as u32;
+    f64::from(rows.next_power_of_two())
+}
+
+/// Table format, bytes per activation and peak of a weight format on a GPU.
+fn kernel(format: WeightFormat, gpu: &Gpu, silicon: &Silicon) -> (&'static str, f64, f64, bool) {
+    let family = gpu.family;
+    match format {
+        WeightFormat::Bf16 => ("bf16", 2.0, silicon.bf16, true),
+        WeightFormat::Fp8 => ("fp8", 1.0, silicon.fp8, true),
+        WeightFormat::Int8 => match family {
+            GpuFamily::Gfx950 => ("int8", 1.0, silicon.fp8, true),
+            _ => ("fp8", 1.0, silicon.fp8, false),
+        },
+        WeightFormat::Fp8Block | WeightFormat::Mxfp8 => ("fp8b", 1.0, silicon.fp8, true),
+        WeightFormat::Mxfp4 if family == GpuFamily::Gfx950 => ("fp4", 17.0 / 32.0, silicon.fp4, true),
+        WeightFormat::Nvfp4 | WeightFormat::Mxfp4 if family == GpuFamily::Blackwell => {
+            ("nvfp4", 9.0 / 16.0, silicon.fp4, true)
+        }
+        // Four-bit weights without four-bit units, or weight-only: widened to 16 bits on the way in.
+        WeightFormat::Nvfp4 | WeightFormat::Mxfp4 | WeightFormat::Int4 => ("bf16", 2.0, silicon.bf16, false),
+    }
+}
+
+impl Gemm {
+    /// Prices a product once per layout.
+    pub fn compile(
+        tables: &OpTables,
+        gpu: &Gpu,
+        silicon: &Silicon,
+        name: &'static str,
+        count: f64,
+        (n, k): (f64, f64),
+        format: WeightFormat,
+    ) -> Self {
+        let (dtype, activation, peak, own) = kernel(format, gpu, silicon);
+        let (key, own_gpu) = gpu_key(&gpu.name, gpu.family);
+        let neighbour = if gpu.family.is_amd() { "gfx950" } else { "b200" };
+        let wanted = [
+            format!("{key}|{dtype}"),
+            format!("{key}|fp8b"),
+            format!("{neighbour}|{dtype}"),
+            format!("{neighbour}|bf16"),
+        ];
+        // bf16 must not fall back to fp8b: skip that rung.
+        let wanted: Vec<String> = wanted.into_iter().filter(|w| !(dtype == "bf16" && w.ends_with("fp8b"))).collect();
+        let found: Found<'_, _> = first(&tables.gemm, |c| &c.key, &wanted, own && own_gpu)
+            .unwrap_or(Found { curve: &tables.gemm[0], exact: false });
+        let curve = found.curve;
+        let bytes_w = format.bytes();
+        let memory_bytes = (n * k * bytes_w, k * activation + 2.0 * n);
+        let bandwidth = curve.hbm_share * silicon.bandwidth;
+        Self {
+            name,
+            count,
+            n,
+            k,
+            table: curve.key.clone(),
+            exact: found.exact,
+            token_divisor: 1.0,
+            floor: curve.floor_us + curve.ramp_us * (k / 1024.0).sqrt(),
+            memory: (memory_bytes.0 / bandwidth, memory_bytes.1 / bandwidth),
+            flop: 2.0 * n * k / (curve.peak_share * peak),
+            wave: curve.wave * 2.0 * 128.0 * k / (peak / silicon.units),
+            overlap: curve.overlap,
+            memory_roof: (memory_bytes.0 / silicon.bandwidth, memory_bytes.1 / silicon.bandwidth),
+            compute_roof: 2.0 * n * k / peak,
+        }
+    }
+
+    /// The same product on a share of the tokens.
+    pub fn per_group(mut self, groups: f64) -> Self {
+        self.token_divisor = groups;
+        self
+    }
+
+    /// Time for a step of `tokens` tokens over the instance, all `count` products together.
+    pub fn time(&self, tokens: f64) -> OpTime {
+        let rows = (tokens / self.token_divisor).max(1.0);
+        let memory = self.memory.0 + self.memory.1 * rows;
+        let flop = self.flop * rows.max(MIN_ROWS) + self.wave * tile(rows);
+        OpTime {
+            floor: self.floor,
+            variable: join(memory, flop, self.overlap),
+            memory_roof: self.memory_roof.0 + self.memory_roof.1 * rows,
+            compute_roof: self.compute_roof * rows,
+        }
+        .above_roof()
+            * self.count
+    }
+}

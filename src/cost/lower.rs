@@ -1,0 +1,326 @@
+//! From shapes to ops: the work of one engine step on one rank, all layers of the stack.
+
+use super::attention::{DecodeAttention, DecodeShape, PrefillAttention};
+use super::collective::{AllReduce, HandOver};
+use super::gemm::Gemm;
+use super::moe::{ExpertShards, MoeOp};
+use super::op::Silicon;
+use super::tables::OpTables;
+use crate::config::Deployment;
+use crate::model::{Architecture, Ffn, Formats, Gqa, LinearAttention, Mamba2, Mixer, Mla, WeightFormat};
+use crate::target::{EngineFamily, Target};
+
+/// Layers of each kind; small kernels are counted by them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LayerKinds {
+    /// Grouped-query attention.
+    pub gqa: f64,
+    /// Latent attention.
+    pub mla: f64,
+    /// Recurrent state.
+    pub linear: f64,
+    /// Dense MLP.
+    pub dense: f64,
+    /// Experts.
+    pub moe: f64,
+    /// Experts with a shared one.
+    pub shared: f64,
+    /// Sparse-attention index.
+    pub index: f64,
+}
+
+/// The ops of a step, priced for one layout; time still depends on tokens, sequences and context.
+#[derive(Debug, Clone)]
+pub struct Ops {
+    /// Dense products.
+    pub gemms: Vec<Gemm>,
+    /// Experts.
+    pub moes: Vec<MoeOp>,
+    /// Decode attention and recurrent mixers.
+    pub decode: Vec<DecodeAttention>,
+    /// Prefill attention.
+    pub prefill: Vec<PrefillAttention>,
+    /// All-reduces.
+    pub collectives: Vec<AllReduce>,
+    /// Pipeline hand-over.
+    pub hand_over: HandOver,
+    /// Layer counts.
+    pub kinds: LayerKinds,
+    /// Layers of the stack.
+    pub layers: f64,
+    /// Hidden size.
+    pub hidden: f64,
+}
+
+struct Lowering<'a> {
+    tables: &'a OpTables,
+    target: &'a Target,
+    engine: EngineFamily,
+    formats: &'a Formats,
+    silicon: Silicon,
+    deployment: &'a Deployment,
+    hidden: f64,
+    /// Ranks of a stage.
+    width: f64,
+    /// Ranks that share a sequence's attention.
+    attention_width: f64,
+    /// Attention-data-parallel groups.
+    groups: f64,
+    ops: Ops,
+}
+
+/// Lowers a model on a layout. The layout must be legal.
+pub fn lower(
+    architecture: &Architecture,
+    formats: &Formats,
+    target: &Target,
+    engine: EngineFamily,
+    tables: &OpTables,
+    deployment: &Deployment,
+) -> Ops {
+    let hidden = f64::from(architecture.hidden);
+    let mut l = Lowering {
+        tables,
+        target,
+        engine,
+        formats,
+        silicon: Silicon::of(&target.gpu),
+        deployment,
+        hidden,
+        width: f64::from(deployment.tp),
+        attention_width: f64::from(deployment.attention_tp()),
+        groups: f64::from(deployment.attention_dp),
+        ops: Ops {
+            gemms: Vec::new(),
+            moes: Vec::new(),
+            decode: Vec::new(),
+            prefill: Vec::new(),
+            collectives: Vec::new(),
+            hand_over: HandOver::compile(&target.node, deployment.pp, deployment.tp, hidden),
+            kinds: LayerKinds::default(),
+            layers: f64::from(architecture.layer_count()),
+            hidden,
+        },
+    };
+    let mut mixers = 0.0;
+    let mut ffns = 0.0;
+    for group in &architecture.layers {
+        let count = f64::from(group.count);
+        mixers += if group.mixer == Mixer::None { 0.0 } else { count };
+        ffns += if group.ffn == Ffn::None { 0.0 } else { count };
+        match &group.mixer {
+            Mixer::Gqa(a) => l.gqa(a, count),
+            Mixer::Mla(a) => l.mla(a, count),
+            Mixer::Linear(a) => l.linear(a, count),
+            Mixer::Mamba2(a) => l.mamba(a, count),
+            Mixer::None => {}
+        }
+        l.ffn(&group.ffn, count);
+    }
+    l.gemm("LM head", 1.0, (f64::from(architecture.vocab) / l.width, hidden), formats.lm_head);
+    l.all_reduce(mixers, deployment.attention_tp(), l.groups);
+    l.all_reduce(ffns, deployment.tp, 1.0);
+    l.ops
+}
+
+impl Lowering<'_> {
+    fn gemm(&mut self, name: &'static str, count: f64, shape: (f64, f64), format: WeightFormat) {
+        let gemm = Gemm::compile(self.tables, &self.target.gpu, &self.silicon, name, count, shape, format);
+        self.push(gemm);
+    }
+
+    /// A product of the attention part: a group's ranks see the group's tokens only.
+    fn attention_gemm(&mut self, name: &'static str, count: f64, shape: (f64, f64)) {
+        let format = self.formats.attention;
+        let gemm = Gemm::compile(self.tables, &self.target.gpu, &self.silicon, name, count, shape, format);
+        self.push(gemm.per_group(self.groups));
+    }
+
+    /// Merges products of equal name and shape (window and full layers share theirs).
+    fn push(&mut self, gemm: Gemm) {
+        let same = |g: &&mut Gemm| g.name == gemm.name && g.n == gemm.n && g.k == gemm.k && g.table == gemm.table;
+        match self.ops.gemms.iter_mut().find(same) {
+            Some(known) => known.count += gemm.count,
+            None => self.ops.gemms.push(gemm),
+        }
+    }
+
+    fn all_reduce(&mut self, count: f64, ranks: u32, groups: f64) {
+        let op = AllReduce::compile(
+            self.tables,
+            &self.target.gpu,
+            &self.target.node,
+            self.engine,
+            count,
+            ranks,
+            self.hidden,
+            groups,
+        );
+        if let Some(op) = op {
+            match self.ops.collectives.iter_mut().find(|c| c.ranks == op.ranks && groups == 1.0) {
+                Some(known) => known.count += op.count,
+                None => self.ops.collectives.push(op),
+            }
+        }
+    }
+
+    fn decode(&mut self, name: &'static str, count: f64, latent: bool, shape: DecodeShape) {
+        let op = DecodeAttention::compile(
+            self.tables,
+            &self.target.gpu,
+            &self.silicon,
+            self.engine,
+            name,
+            count,
+            latent,
+            shape,
+            self.deployment.kv_dtype,
+            self.groups,
+        );
+        self.ops.decode.push(op);
+    }
+
+    fn prefill(&mut self, count: f64, heads: f64, dims: f64, longest: f64) {
+        let op = PrefillAttention::compile(self.tables, &self.target.gpu, &self.silicon, count, heads, dims, longest);
+        self.ops.prefill.push(op);
+    }
+
+    fn gqa(&mut self, a: &Gqa, count: f64) {
+        let heads = f64::from(a.heads) / self.attention_width;
+        let kv_heads = (f64::from(a.kv_heads) / self.attention_width).max(1.0);
+        let d = f64::from(a.head_dim);
+        let dv = f64::from(a.v_head_dim.unwrap_or(a.head_dim));
+        let query = heads * d * if a.output_gate { 2.0 } else { 1.0 };
+        let key_value = kv_heads * if a.shared_kv { d } else { d + dv };
+        self.attention_gemm("QKV projection", count, (query + key_value, self.hidden));
+        self.attention_gemm("attention output", count, (self.hidden, heads * dv));
+        let (name, longest) = match a.window {
+            Some(w) => ("window attention", f64::from(w) + 1.0),
+            None => ("full attention", f64::INFINITY),
+        };
+        let mut shape = DecodeShape::gqa(heads, kv_heads, d, dv, longest);
+        let mut prefill_longest = a.window.map_or(f64::INFINITY, f64::from);
+        if let Some(index) = &a.indexer {
+            let top_k = f64::from(index.top_k);
+            shape.longest = shape.longest.min(top_k);
+            shape.index_bytes = if index.owns_index { index_bytes(index) } else { 0.0 };
+            prefill_longest = prefill_longest.min(top_k);
+            self.ops.kinds.index += count;
+        }
+        self.decode(name, count, false, shape);
+        self.prefill(count, heads, d + dv, prefill_longest);
+        self.ops.kinds.gqa += count;
+    }
+
+    fn mla(&mut self, a: &Mla, count: f64) {
+        let heads = f64::from(a.heads) / self.attention_width;
+        let (latent, rope) = (f64::from(a.kv_lora), f64::from(a.rope));
+        let (nope, v) = (f64::from(a.nope), f64::from(a.v_dim));
+        let query = heads * (nope + rope);
+        match a.q_lora {
+            Some(rank) => {
+                // The down-projections are replicated on every rank.
+                let rank = f64::from(rank);
+                self.attention_gemm("query and latent down", count, (rank + latent + rope, self.hidden));
+                self.attention_gemm("query up", count, (query, rank));
+            }
+            None => self.attention_gemm("query and latent down", count, (query + latent + rope, self.hidden)),
+        }
+        self.attention_gemm("key absorption", count, (heads * nope, latent));
+        self.attention_gemm("value absorption", count, (heads * v, latent));
+        self.attention_gemm("attention output", count, (self.hidden, heads * v));
+        let mut longest = f64::INFINITY;
+        let mut bytes = 0.0;
+        if let Some(index) = &a.indexer {
+            longest = f64::from(index.top_k);
+            self.ops.kinds.index += count;
+            if index.owns_index {
+                bytes = index_bytes(index);
+                let (h, d) = (f64::from(index.heads), f64::from(index.head_dim));
+                let rank = a.q_lora.map_or(self.hidden, f64::from);
+                self.attention_gemm("index query", count, (h * d, rank));
+                self.attention_gemm("index key and weights", count, (d + h, self.hidden));
+            }
+        }
+        self.decode("latent attention", count, true, DecodeShape::mla(heads, latent, rope, longest, bytes));
+        self.prefill(count, heads, nope + rope + v, longest);
+        self.ops.kinds.mla += count;
+    }
+
+    fn linear(&mut self, a: &LinearAttention, count: f64) {
+        let key = f64::from(a.key_heads * a.key_dim);
+        let value = f64::from(a.value_heads * a.value_dim);
+        let input = (2.0 * key + 2.0 * value + 2.0 * f64::from(a.value_heads)) / self.attention_width;
+        self.attention_gemm("recurrent input", count, (input, self.hidden));
+        self.attention_gemm("recurrent output", count, (self.hidden, value / self.attention_width));
+        let state = value * f64::from(a.key_dim) + (2.0 * key + value) * f64::from(a.conv_width);
+        self.recurrent(count, state);
+    }
+
+    fn mamba(&mut self, a: &Mamba2, count: f64) {
+        let inner = f64::from(a.heads * a.head_dim);
+        let groups = 2.0 * f64::from(a.groups * a.state);
+        let input = (2.0 * inner + groups + f64::from(a.heads)) / self.attention_width;
+        self.attention_gemm("recurrent input", count, (input, self.hidden));
+        self.attention_gemm("recurrent output", count, (self.hidden, inner / self.attention_width));
+        self.recurrent(count, inner * f64::from(a.state) + (inner + groups) * f64::from(a.conv_width));
+    }
+
+    /// A recurrent state of `values` values in 16 bits per sequence and layer.
+    fn recurrent(&mut self, count: f64, values: f64) {
+        let bytes = 2.0 * values / self.attention_width;
+        self.ops.decode.push(DecodeAttention::recurrent(&self.silicon, "recurrent state", count, bytes, self.groups));
+        self.ops.kinds.linear += count;
+    }
+
+    fn mlp(&mut self, names: [&'static str; 2], count: f64, inter: f64, gated: bool, format: WeightFormat) {
+        let inter = inter / self.width;
+        let columns = if gated { 2.0 * inter } else { inter };
+        self.gemm(names[0], count, (columns, self.hidden), format);
+        self.gemm(names[1], count, (self.hidden, inter), format);
+    }
+
+    fn ffn(&mut self, ffn: &Ffn, count: f64) {
+        match ffn {
+            Ffn::Dense { inter, gated } => {
+                self.mlp(["MLP gate and up", "MLP down"], count, f64::from(*inter), *gated, self.formats.dense);
+                self.ops.kinds.dense += count;
+            }
+            Ffn::Moe(moe) => {
+                self.gemm("router", count, (f64::from(moe.experts), self.hidden), WeightFormat::Bf16);
+                let shards = ExpertShards {
+                    groups: f64::from(self.deployment.ep),
+                    ranks_per_group: self.width / f64::from(self.deployment.ep),
+                };
+                let op = MoeOp::compile(
+                    self.tables,
+                    &self.target.gpu,
+                    &self.silicon,
+                    self.engine,
+                    moe,
+                    self.hidden,
+                    self.formats.experts,
+                    shards,
+                    count,
+                );
+                // Window and full layers share their experts' shape.
+                match self.ops.moes.iter_mut().find(|m| m.experts == op.experts && m.inter == op.inter) {
+                    Some(known) => known.count += count,
+                    None => self.ops.moes.push(op),
+                }
+                self.ops.kinds.moe += count;
+                if moe.shared_inter > 0 {
+                    let names = ["shared expert gate and up", "shared expert down"];
+                    self.mlp(names, count, f64::from(moe.shared_inter), moe.gated, self.formats.shared);
+                    self.ops.kinds.shared += count;
+                }
+            }
+            Ffn::None => {}
+        }
+    }
+}
+
+/// Bytes of the index per context token: one 8-bit key and a 32-bit scale (DeepSeek-V3.2: 132 for a key of 128).
+fn index_bytes(index: &crate::model::Indexer) -> f64 {
+    f64::from(index.head_dim) + 4.0
+}

@@ -1,0 +1,17 @@
+//! How long one engine step takes: ops, kernel tables, serving constants. No loop over time, no queueing.
+
+pub mod attention;
+pub mod calibration;
+pub mod collective;
+pub mod gemm;
+pub mod lower;
+pub mod moe;
+pub mod op;
+pub mod step;
+pub mod tables;
+
+pub use calibration::{Calibration, Constants, Regime};
+pub use lower::{Ops, lower};
+pub use op::{OpTime, Silicon};
+pub use step::{DecodeWork, PrefillTime, PrefillWork, StepCost, StepTime};
+pub use tables::OpTables;
