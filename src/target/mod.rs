@@ -1,5 +1,6 @@
 //! The outside world: GPU, node, fabric, price, engine profile; read from `targets/`.
 
 pub mod gpu;
+pub mod load;
 
 pub use gpu::{Defaults, Gpu, GpuFamily, Node, Price, Target, Topology};
