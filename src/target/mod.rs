@@ -2,6 +2,7 @@
 
 pub mod engine;
 pub mod gpu;
+pub mod load;
 
 pub use engine::EngineFamily;
 pub use gpu::{Defaults, Gpu, GpuFamily, Node, Price, Target, Topology};
