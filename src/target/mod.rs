@@ -1,5 +1,7 @@
 //! The outside world: GPU, node, fabric, price, engine profile; read from `targets/`.
 
+pub mod engine;
 pub mod gpu;
 
+pub use engine::{EngineFamily, EngineProfile, EngineSettings, FractionOf};
 pub use gpu::{Defaults, Gpu, GpuFamily, Node, Price, Target, Topology};
