@@ -18,7 +18,8 @@ pub struct MemoryPlan {
     pub engine_reserve: Bytes,
     /// Captured graphs.
     pub graphs: Bytes,
-    /// Fixed state per running sequence (linear attention, Mamba), for the sequences that run.
+    /// Fixed state of the running sequences (linear attention, Mamba) where the engine keeps it in a pool of its own;
+    /// zero where states are blocks of the KV pool (vLLM), which `kv_bytes_per_request` then includes.
     pub state: Bytes,
     /// Left for the KV cache; negative where the rest does not fit.
     pub kv_available: Bytes,

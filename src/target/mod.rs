@@ -4,5 +4,5 @@ pub mod engine;
 pub mod gpu;
 pub mod load;
 
-pub use engine::EngineFamily;
+pub use engine::{EngineFamily, EngineProfile, EngineSettings};
 pub use gpu::{Defaults, Gpu, GpuFamily, Node, Price, Target, Topology};
