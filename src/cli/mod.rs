@@ -2,6 +2,8 @@
 //!
 //! A `run` returns the exit code of an answer; an error prints one line and carries its own.
 
+pub mod show;
+
 use crate::Result;
 use clap::{Parser, Subcommand};
 
@@ -14,11 +16,15 @@ pub struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Show(show::Show),
+}
 
 /// Runs the parsed command.
 pub fn run(cli: Cli) -> Result<u8> {
-    match cli.command {}
+    match cli.command {
+        Command::Show(show) => show::run(show),
+    }
 }
 
 /// Ends the process the way every command does: the exit code of the answer, or one line on standard error.

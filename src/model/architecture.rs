@@ -90,12 +90,31 @@ pub struct Gqa {
     /// The query projection is doubled to gate the output (Qwen3-Next, Qwen3.5).
     #[serde(default)]
     pub output_gate: bool,
+    /// Rank of the query compression, where queries pass through one (Step-3, DeepSeek-V4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q_lora: Option<u32>,
+    /// The output projection in two grouped steps, where it is (DeepSeek-V4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_lora: Option<OutLora>,
+    /// Beside the window, one compressed KV entry for this many tokens of the whole context (DeepSeek-V4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<u32>,
     /// Keys are reused as values: one projection, and the cache holds it once where the engine does.
     #[serde(default)]
     pub shared_kv: bool,
     /// Sparse selection of the context, where the model has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub indexer: Option<Indexer>,
+}
+
+/// A grouped low-rank output projection: `groups` blocks of `heads · v_head_dim / groups` to `rank`, then all to hidden.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutLora {
+    /// Blocks of heads.
+    pub groups: u32,
+    /// Rank of a block.
+    pub rank: u32,
 }
 
 /// Multi-head latent attention.
@@ -151,8 +170,12 @@ pub struct LinearAttention {
     pub key_dim: u32,
     /// Value head size.
     pub value_dim: u32,
-    /// Width of the causal convolution.
+    /// Width of the causal convolution; 0 without one.
     pub conv_width: u32,
+    /// Decay and output gate are projected through this rank (Kimi delta attention); absent where a full-rank output
+    /// gate and a scalar decay per head are (gated delta net).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate_rank: Option<u32>,
 }
 
 /// Mamba-2.

@@ -1,11 +1,17 @@
 //! Architecture of a model: layers, experts, number formats, parameter counts, and the import of a `config.json`.
 
 pub mod architecture;
+pub mod import;
+mod load;
+pub mod parameters;
 pub mod quant;
 
 use serde::{Deserialize, Serialize};
 
-pub use architecture::{Architecture, Ffn, Gqa, Indexer, LayerGroup, LinearAttention, Mamba2, Mixer, Mla, Moe};
+pub use architecture::{
+    Architecture, Ffn, Gqa, Indexer, LayerGroup, LinearAttention, Mamba2, Mixer, Mla, Moe, OutLora,
+};
+pub use parameters::Parameters;
 pub use quant::{Checkpoint, Formats, KvFormat, WeightFormat};
 
 /// A model a user can name: its architecture, its published checkpoints and where the figures come from.
@@ -24,6 +30,9 @@ pub struct Model {
     pub aliases: Vec<String>,
     /// Where the shapes were read, with date.
     pub source: String,
+    /// What a user should know about the import: keys that were not understood, approximations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What the model card states.
