@@ -107,8 +107,8 @@ impl CaseBuilder {
         let model = cached(&mut self.models, &point.model, Model::load)?;
         let mut workload = Workload::constant(point.isl.round() as u32, point.osl.round() as u32);
         workload.range_ratio = point.range_ratio;
-        let mut projector = Projector::new(&model, &target, &engine, None, calibration, &workload)
-            .map_err(|e| e.to_string())?;
+        let mut projector =
+            Projector::new(&model, &target, &engine, None, calibration, &workload).map_err(|e| e.to_string())?;
         if !point.date.is_empty() && point.date.as_str() < calibration.reference_date.as_str() {
             projector.epoch = "2025".into();
         }
@@ -156,7 +156,11 @@ fn weight_dtype(point: &MeasuredPoint, projector: &Projector) -> Result<String, 
     let amd = projector.target.gpu.family.is_amd();
     let wanted: &[&str] = match point.precision.as_str() {
         p if p.starts_with("fp4") || p == "mxfp4" || p == "nvfp4" => {
-            if amd { &["mxfp4", "nvfp4", "int4"] } else { &["nvfp4", "mxfp4", "int4"] }
+            if amd {
+                &["mxfp4", "nvfp4", "int4"]
+            } else {
+                &["nvfp4", "mxfp4", "int4"]
+            }
         }
         "fp8" | "mxfp8" => &["fp8", "mxfp8"],
         "int4" => &["int4", "mxfp4"],
@@ -182,11 +186,11 @@ fn deployment(point: &MeasuredPoint, projector: &Projector) -> Result<Deployment
         None => (gpus, false),
     };
     let kv_dtype = match point.kv_dtype.as_str() {
-        "" => projector.settings.kv_default(projector.target.gpu.family),
+        "" => settings.default_kv_dtype(projector.target.gpu.family),
         k if k.starts_with("fp8") => KvFormat::Fp8,
         _ => KvFormat::Bf16,
     };
-    let gib = projector.target.gpu.hbm_gib.value;
+    let gpu = &projector.target.gpu;
     let drafts = draft_tokens(&point.speculation);
     Ok(Deployment {
         tp,
@@ -197,8 +201,8 @@ fn deployment(point: &MeasuredPoint, projector: &Projector) -> Result<Deployment
         concurrency: point.concurrency,
         weight_dtype: weight_dtype(point, projector)?,
         kv_dtype,
-        max_num_batched_tokens: settings.max_num_batched_tokens(gib),
-        max_num_seqs: settings.max_num_seqs(gib).max(point.concurrency.min(1024)),
+        max_num_batched_tokens: settings.max_num_batched_tokens(gpu),
+        max_num_seqs: settings.max_num_seqs(gpu).max(point.concurrency.min(1024)),
         memory_fraction: settings.memory_fraction,
         speculation: (drafts > 0).then_some(Speculation { draft_tokens: drafts, tokens_per_step: 1.0 }),
     })

@@ -48,12 +48,8 @@ pub fn predict<'a>(
     mode: Mode,
 ) -> Vec<Scored<'a>> {
     let predictions: Vec<Prediction> = match mode {
-        Mode::Profile => {
-            prepared.cases.iter().map(|case| case.predict(&calibration.resolve(&case.regime))).collect()
-        }
-        Mode::GroupsLeftOut(folds) => {
-            leave_groups_out(calibration, &prepared.cases, fits, folds, Weights::default())
-        }
+        Mode::Profile => prepared.cases.iter().map(|case| case.predict(&calibration.resolve(&case.regime))).collect(),
+        Mode::GroupsLeftOut(folds) => leave_groups_out(calibration, &prepared.cases, fits, folds, Weights::default()),
     };
     points
         .iter()

@@ -145,9 +145,7 @@ impl Problem<'_> {
             .cases
             .iter()
             .enumerate()
-            .map(|(i, case)| {
-                self.raw(case, &constants[self.regime_of[i]]).map(|r| (HUBER / r.abs().max(HUBER)).sqrt())
-            })
+            .map(|(i, case)| self.raw(case, &constants[self.regime_of[i]]).map(|r| (HUBER / r.abs().max(HUBER)).sqrt()))
             .collect();
     }
 }

@@ -100,8 +100,7 @@ impl MeasuredPoint {
 }
 
 /// Columns a file must have.
-const REQUIRED: [&str; 9] =
-    ["id", "hardware", "num_gpus", "model", "engine", "precision", "isl", "osl", "concurrency"];
+const REQUIRED: [&str; 9] = ["id", "hardware", "num_gpus", "model", "engine", "precision", "isl", "osl", "concurrency"];
 
 /// Length spread of a source that did not record one: the InferenceX client uses 0.8; the sources that say otherwise
 /// are named by the prefix of their row ids.

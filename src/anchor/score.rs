@@ -106,8 +106,8 @@ pub fn errors(relative: &[f64]) -> Option<Errors> {
 /// Relative errors of a row: TPOT, TTFT, output.
 pub fn relative(point: &MeasuredPoint, p: &Prediction) -> [Option<f64>; 3] {
     let against = |predicted: f64, measured: Option<f64>| measured.filter(|m| *m > 0.0).map(|m| predicted / m - 1.0);
-    let output = against(p.output_tok_s, point.output_tok_s)
-        .or_else(|| against(p.total_tok_s / point.gpus, point.per_gpu()));
+    let output =
+        against(p.output_tok_s, point.output_tok_s).or_else(|| against(p.total_tok_s / point.gpus, point.per_gpu()));
     [against(p.tpot_ms, point.tpot_ms), against(p.ttft_ms, point.ttft_ms), output]
 }
 
@@ -161,10 +161,17 @@ pub fn score(rows: &[Scored<'_>]) -> Score {
         }
         let m = row.point;
         if let (Some(tpot), Some(rate)) = (m.tpot_ms, m.per_gpu()) {
-            let key =
-                [&m.hardware, &m.model, &m.engine, &m.precision, &m.isl.to_string(), &m.osl.to_string(), &m.speculation]
-                    .map(String::as_str)
-                    .join("|");
+            let key = [
+                &m.hardware,
+                &m.model,
+                &m.engine,
+                &m.precision,
+                &m.isl.to_string(),
+                &m.osl.to_string(),
+                &m.speculation,
+            ]
+            .map(String::as_str)
+            .join("|");
             groups.entry(key).or_default().push([tpot, rate, p.tpot_ms, p.total_tok_s / m.gpus]);
         }
     }

@@ -48,7 +48,8 @@ pub fn run(args: &FidelityArgs) -> Result<u8> {
 }
 
 fn write_predictions(path: &Path, rows: &[Scored<'_>]) -> Result<()> {
-    let fail = |e: &dyn std::fmt::Display| Error::input(path.display().to_string(), format!("cannot be written: {e}"), "");
+    let fail =
+        |e: &dyn std::fmt::Display| Error::input(path.display().to_string(), format!("cannot be written: {e}"), "");
     let mut out = csv::Writer::from_path(path).map_err(|e| fail(&e))?;
     let header = ["id", "status", "reason", "ttft_mean_ms", "tpot_mean_ms", "output_tok_s", "total_tok_s"];
     out.write_record(header).map_err(|e| fail(&e))?;

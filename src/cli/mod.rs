@@ -2,6 +2,8 @@
 //!
 //! A `run` returns the exit code of an answer; an error prints one line and carries its own.
 
+pub mod calibrate;
+pub mod fidelity;
 pub mod show;
 
 use crate::Result;
@@ -17,12 +19,16 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Calibrate(calibrate::CalibrateArgs),
+    Fidelity(fidelity::FidelityArgs),
     Show(show::Show),
 }
 
 /// Runs the parsed command.
 pub fn run(cli: Cli) -> Result<u8> {
     match cli.command {
+        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Fidelity(args) => fidelity::run(&args),
         Command::Show(show) => show::run(show),
     }
 }

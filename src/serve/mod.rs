@@ -3,6 +3,8 @@
 pub mod closed_loop;
 pub mod evaluation;
 pub mod metrics;
+pub mod projector;
 
 pub use evaluation::{Bound, Breakdown, Evaluation, Refusal};
 pub use metrics::ServingMetrics;
+pub use projector::{CompiledDeployment, Projector};

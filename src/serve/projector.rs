@@ -49,7 +49,7 @@ impl Projector {
         Ok(Self {
             model: model.clone(),
             target: target.clone(),
-            settings: engine.settings(engine_version)?,
+            settings: engine.settings(engine_version),
             engine: engine.clone(),
             engine_version: engine_version.map(str::to_string),
             calibration: calibration.clone(),
@@ -95,8 +95,7 @@ impl Projector {
         let checkpoint = self.checkpoint(deployment).map_err(|e| Refusal::NoModel(e.to_string()))?;
         let constants = self.calibration.resolve(&self.regime(checkpoint));
         let architecture = &self.model.architecture;
-        let ops =
-            lower(architecture, &checkpoint.formats, &self.target, self.settings.family, self.tables, deployment);
+        let ops = lower(architecture, &checkpoint.formats, &self.target, self.settings.family, self.tables, deployment);
         let silicon = Silicon::of(&self.target.gpu);
         let step = StepCost::new(ops, constants, &silicon, deployment.pp);
         let memory =
@@ -166,10 +165,10 @@ impl CompiledDeployment {
         let w = &self.workload;
         let per_group = f64::from(concurrency) / f64::from(self.deployment.replicas * self.deployment.attention_dp);
         self.memory.plan(
+            f64::from(max_num_batched_tokens),
             f64::from(w.isl) + f64::from(w.osl),
             w.mean_isl() + w.mean_osl() / 2.0,
             per_group.min(f64::from(self.deployment.max_num_seqs)).max(1.0),
-            max_num_batched_tokens,
         )
     }
 
@@ -221,11 +220,7 @@ impl CompiledDeployment {
     ///
     /// # Errors
     /// The weights and one request of the longest length do not fit.
-    pub fn evaluate(
-        &self,
-        concurrency: u32,
-        max_num_batched_tokens: u32,
-    ) -> std::result::Result<Evaluation, Refusal> {
+    pub fn evaluate(&self, concurrency: u32, max_num_batched_tokens: u32) -> std::result::Result<Evaluation, Refusal> {
         let plan = self.plan(concurrency, max_num_batched_tokens);
         if !plan.fits() {
             return Err(Refusal::DoesNotFit(Box::new(plan)));

@@ -24,7 +24,9 @@ impl Target {
     }
 
     fn check(&self, document: &Document) -> Result<()> {
-        let range = |key: &str, value: f64, range, meaning| yaml::in_range(document, key, value, range, meaning);
+        let range = |key: &str, value: f64, range: (f64, f64), meaning: &str| {
+            yaml::in_range(document, key, value, range, meaning)
+        };
         let sourced = |key: &str, figure: &Sourced<f64>, bounds, meaning| {
             yaml::in_range(document, key, figure.value, bounds, meaning)?;
             stated(document, key, &figure.source)
