@@ -135,9 +135,9 @@ pub fn gpu_key(name: &str, family: GpuFamily) -> (&'static str, bool) {
     match (family, name) {
         (GpuFamily::Gfx942, _) => ("gfx942", true),
         (GpuFamily::Gfx950, _) => ("gfx950", true),
-        (GpuFamily::Hopper, "H100") => ("h100", true),
-        (GpuFamily::Hopper, name) => ("h200", name == "H200"),
-        (GpuFamily::Blackwell, name) => ("b200", name == "B200"),
+        (GpuFamily::Hopper, name) if name.starts_with("H100") => ("h100", true),
+        (GpuFamily::Hopper, name) => ("h200", name.starts_with("H200")),
+        (GpuFamily::Blackwell, name) => ("b200", name.starts_with("B200")),
     }
 }
 

@@ -63,7 +63,7 @@ impl Projector {
     pub fn regime(&self, checkpoint: &Checkpoint) -> Regime {
         let gpu = &self.target.gpu;
         Regime {
-            gpu: gpu.name.clone(),
+            gpu: self.target.name.to_uppercase(),
             family: gpu.family.to_string(),
             engine: self.engine.name.clone(),
             attention: attention_kind(&self.model.architecture).into(),
