@@ -38,8 +38,10 @@ pub struct LayerGroup {
     /// How many layers have this shape.
     pub count: u32,
     /// How tokens are mixed.
+    #[serde(with = "serde_yaml::with::singleton_map")]
     pub mixer: Mixer,
     /// The feed-forward part.
+    #[serde(with = "serde_yaml::with::singleton_map")]
     pub ffn: Ffn,
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Words in a key that speak of shapes.
 const SHAPE_WORDS: &[&str] = &[
-    "_size", "_dim", "_rank", "num_", "n_", "heads", "expert", "layer", "lora", "latent", "state", "conv", "kernel",
+    "_size", "_dim", "_rank", "num_", "_n_", "heads", "expert", "layer", "lora", "latent", "state", "conv", "kernel",
     "window", "chunk", "compress", "_groups", "topk", "top_k", "inter", "width", "depth", "block", "sparse", "mtp",
     "engram", "ngram",
 ];
@@ -130,6 +130,14 @@ const HARMLESS: &[&str] = &[
     "moe_layers",
     "no_rope_layers",
     "no_rope_layer_interval",
+    "quantization_config",
+    "compression_config",
+    "use_mtp",
+    "qk_rope_head_dim",
+    "num_experts",
+    "intermediate_size_mlp",
+    "use_mamba_kernels",
+    "return_dict",
     "for_llm_class",
     "final_logit_softcapping",
     "attn_logit_softcapping",
@@ -170,6 +178,7 @@ pub(super) fn notes(f: &Fields) -> Result<Vec<String>> {
 fn speaks_of_shapes(key: &str) -> bool {
     let ends = ["_id", "_ids", "_token", "_index", "_theta", "_eps", "_coef", "_init", "_act", "_func", "_std"];
     let ignored = HARMLESS.contains(&key) || ends.iter().any(|e| key.ends_with(e)) || key.starts_with('_');
+    let key = format!("_{key}");
     !ignored && SHAPE_WORDS.iter().any(|w| key.contains(w))
 }
 

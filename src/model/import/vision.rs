@@ -7,9 +7,16 @@
 use super::fields::Fields;
 use crate::Result;
 
+/// Llama 4's tower and projector, which some copies of its config leave out: 34 blocks of 1408 / 5632, an adapter
+/// 5632 → 4096 → 4096 and a projection to 5120 (Hugging Face transformers, Llama4VisionConfig of the published models).
+const LLAMA4_TOWER: u64 = 34 * (4 * 1408 * 1408 + 2 * 1408 * 5632) + 5632 * 4096 + 4096 * 4096 + 4096 * 5120;
+
 /// Parameters of the vision encoder and its projector into `hidden`; 0 where the file has none.
 pub(super) fn parameters(top: &Fields, hidden: u32) -> Result<u64> {
-    let Some(v) = top.object("vision_config") else { return Ok(0) };
+    let Some(v) = top.object("vision_config") else {
+        let llama4 = top.text("model_type") == Some("llama4") && top.has("text_config");
+        return Ok(if llama4 { LLAMA4_TOWER } else { 0 });
+    };
     let get = |keys: &[&str]| -> Result<f64> { Ok(f64::from(v.first(keys)?.unwrap_or(0))) };
     let or = |n: f64, default: f64| if n > 0.0 { n } else { default };
     let layers = get(&["depth", "num_hidden_layers", "vt_num_hidden_layers", "layers"])?;
@@ -43,6 +50,9 @@ pub(super) fn parameters(top: &Fields, hidden: u32) -> Result<u64> {
         (1.0 + deepstack) * (merged * merged + merged * f64::from(hidden) + merged + f64::from(hidden))
     } else if kind == "pixtral" {
         width * f64::from(hidden) + f64::from(hidden) * f64::from(hidden)
+    } else if kind == "llama4_vision_model" {
+        let (inner, out) = (get(&["projector_input_dim"])?, get(&["projector_output_dim", "vision_output_dim"])?);
+        inter * inner + inner * out + out * f64::from(hidden)
     } else {
         width * f64::from(hidden)
     };
