@@ -4,6 +4,7 @@
 
 pub mod calibrate;
 pub mod fidelity;
+pub mod memory;
 pub mod show;
 
 use crate::Result;
@@ -21,6 +22,7 @@ pub struct Cli {
 enum Command {
     Calibrate(calibrate::CalibrateArgs),
     Fidelity(fidelity::FidelityArgs),
+    Memory(memory::Memory),
     Show(show::Show),
 }
 
@@ -29,6 +31,7 @@ pub fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Fidelity(args) => fidelity::run(&args),
+        Command::Memory(memory) => memory::run(memory),
         Command::Show(show) => show::run(show),
     }
 }

@@ -56,6 +56,7 @@ pub struct CacheLayout {
     /// State bytes of one sequence where the engine keeps a pool apart for them.
     pub separate_state_bytes: f64,
     state_blocks: f64,
+    steps_in_flight: f64,
     one_kind: bool,
     print: HybridPrint,
 }
@@ -75,6 +76,7 @@ impl CacheLayout {
             marginal_bytes: marginal(buckets),
             separate_state_bytes: 0.0,
             state_blocks: f64::from(engine.state_blocks.max(1)),
+            steps_in_flight: f64::from(engine.steps_in_flight.max(1)),
             one_kind: true,
             print: engine.hybrid_print,
         };
@@ -139,7 +141,9 @@ impl CacheLayout {
             g.copies
                 * match g.holds {
                     Holds::All => (tokens / g.block_tokens).ceil(),
-                    Holds::Window(window) => ((window - 1.0 + batch).min(tokens) / g.block_tokens).ceil() + 1.0,
+                    Holds::Window(window) => {
+                        ((window - 1.0 + batch * self.steps_in_flight).min(tokens) / g.block_tokens).ceil() + 1.0
+                    }
                     Holds::State => self.state_blocks,
                 }
         });
@@ -162,6 +166,20 @@ impl CacheLayout {
             (concurrency * longest).floor()
         };
         (tokens, concurrency)
+    }
+}
+
+impl CacheLayout {
+    /// Longest request, in whole blocks, that a pool of `bytes` holds; zero where not even one block fits.
+    pub fn longest(&self, bytes: f64, batch: f64) -> f64 {
+        let blocks = (bytes / self.bytes_per_block).floor();
+        let (mut low, mut high) = (0.0, (blocks.max(0.0) + 1.0).ceil());
+        // `low` blocks of full attention fit, `high` do not.
+        while high - low > 1.0 {
+            let middle = ((low + high) / 2.0_f64).floor();
+            if self.blocks(middle * self.block_tokens, batch) <= blocks { low = middle } else { high = middle }
+        }
+        low * self.block_tokens
     }
 }
 

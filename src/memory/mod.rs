@@ -6,6 +6,7 @@
 pub mod activation;
 pub mod budget;
 pub mod cache;
+pub mod cases;
 pub mod plan;
 pub mod weights;
 
@@ -123,6 +124,16 @@ impl MemoryModel {
     /// KV tokens and requests of `max_len_tokens` in a pool of `kv_bytes`, as the engine prints them.
     pub fn capacity(&self, kv_bytes: f64, max_len_tokens: f64, max_num_batched_tokens: f64) -> (f64, f64) {
         self.cache.printed(kv_bytes, max_len_tokens, max_num_batched_tokens)
+    }
+
+    /// Longest request that a pool of `kv_bytes` holds, as the engine estimates it when it refuses a start.
+    pub fn longest(&self, kv_bytes: f64, max_num_batched_tokens: f64) -> f64 {
+        self.cache.longest(kv_bytes, max_num_batched_tokens)
+    }
+
+    /// Tokens in a block of the full-attention layers.
+    pub fn block_tokens(&self) -> f64 {
+        self.cache.block_tokens
     }
 
     /// Weights of the fullest rank.

@@ -146,6 +146,8 @@ pub struct EngineSettings {
     pub mla_block_size: u32,
     /// State blocks held per sequence and group of linear layers.
     pub state_blocks: u32,
+    /// Steps scheduled ahead; a window layer is charged for the tokens of all of them.
+    pub steps_in_flight: u32,
     /// Share of the full layers' tokens that window layers get, where the engine keeps two pools.
     pub window_pool_ratio: f64,
     /// How capacity is printed for hybrids.
@@ -206,6 +208,8 @@ pub struct SettingsDoc {
     pub mla_block_size: Option<Sourced<u32>>,
     /// State blocks per sequence and group of linear layers.
     pub state_blocks: Option<Sourced<u32>>,
+    /// Steps scheduled ahead.
+    pub steps_in_flight: Option<Sourced<u32>>,
     /// Window layers' share of the full layers' tokens.
     pub window_pool_ratio: Option<Sourced<f64>>,
     /// How capacity is printed for hybrids.
@@ -226,6 +230,8 @@ pub struct SettingsDoc {
 pub struct VersionChange {
     /// First version with the change, e.g. `"0.22"`.
     pub since: String,
+    /// Month of that version, e.g. `"2026-05"`; dates a log that names no version.
+    pub released: String,
     /// What changed and when, in words.
     pub change: String,
     /// The settings it changed.
@@ -275,6 +281,12 @@ impl EngineProfile {
         self.resolve(version).expect("checked when the profile was loaded")
     }
 
+    /// The settings on a day (`2026-06-05`), for logs that name no version.
+    pub fn settings_on(&self, date: &str) -> EngineSettings {
+        let last = self.versions.iter().rev().find(|v| v.released.as_str() <= date);
+        self.settings(Some(last.map_or("0", |v| v.since.as_str())))
+    }
+
     fn resolve(&self, version: Option<&str>) -> std::result::Result<EngineSettings, String> {
         let at = version.and_then(parse_version);
         let active = self.versions.iter().filter(|v| match (&at, parse_version(&v.since)) {
@@ -304,6 +316,7 @@ fn overlay(base: &mut SettingsDoc, over: &SettingsDoc) {
         block_size,
         mla_block_size,
         state_blocks,
+        steps_in_flight,
         window_pool_ratio,
         hybrid_print,
         pipeline_need_over_all_layers,
@@ -341,6 +354,7 @@ fn build(family: EngineFamily, doc: SettingsDoc) -> std::result::Result<EngineSe
         block_size: need!(block_size).max(1),
         mla_block_size: need!(mla_block_size).max(1),
         state_blocks: need!(state_blocks),
+        steps_in_flight: need!(steps_in_flight),
         window_pool_ratio: need!(window_pool_ratio),
         hybrid_print: need!(hybrid_print),
         pipeline_need_over_all_layers: need!(pipeline_need_over_all_layers),
