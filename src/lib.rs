@@ -9,6 +9,7 @@ pub mod error;
 pub mod memory;
 pub mod model;
 pub mod objective;
+pub mod search;
 pub mod serve;
 pub mod source;
 pub mod space;

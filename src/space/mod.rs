@@ -252,4 +252,4 @@ pub fn knob_value(deployment: &Deployment, knob: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
