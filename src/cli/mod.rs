@@ -5,6 +5,7 @@
 pub mod calibrate;
 pub mod fidelity;
 pub mod show;
+pub mod tune;
 
 use crate::Result;
 use clap::{Parser, Subcommand};

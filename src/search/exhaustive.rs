@@ -141,6 +141,7 @@ impl<E: Evaluator> Search<'_, E> {
             Verdict::Feasible(found) => {
                 tally.feasible += 1;
                 tally.front.push(found);
+                tally.kept.push(found);
                 if found.evaluation.metrics.usd_per_m_total.is_some() {
                     tally.cost_front.push(found);
                 }

@@ -105,7 +105,12 @@ pub struct Outcome {
     pub cost_front: Vec<Found>,
     /// An even sample of the evaluated points, by number.
     pub sample: Vec<Sample>,
+    /// The best points of all, best first; at most [`KEPT`].
+    pub kept: Vec<Found>,
 }
+
+/// Most feasible points kept one by one.
+pub const KEPT: usize = 20_000;
 
 /// An [`Outcome`] in the making.
 #[derive(Debug, Clone, Default)]
@@ -117,6 +122,7 @@ pub(super) struct Tally {
     pub front: Vec<Found>,
     pub cost_front: Vec<Found>,
     pub sample: Vec<Sample>,
+    pub kept: Vec<Found>,
 }
 
 impl Tally {
@@ -143,6 +149,8 @@ impl Tally {
         }
         self.layouts.extend(other.layouts);
         self.sample.extend(other.sample);
+        self.kept.extend(other.kept);
+        keep_best(&mut self.kept);
         self.front.extend(other.front);
         self.cost_front.extend(other.cost_front);
         self.prune();
@@ -157,6 +165,8 @@ impl Tally {
 
     pub fn finish(mut self, points: u64) -> Outcome {
         self.prune();
+        keep_best(&mut self.kept);
+        self.kept.sort_by(Found::order);
         self.layouts.sort_by(Found::order);
         self.sample.sort_by_key(|s| s.index);
         let mut groups: Vec<Group> = self.groups.into_values().collect();
@@ -170,7 +180,16 @@ impl Tally {
             front: self.front,
             cost_front: self.cost_front,
             sample: self.sample,
+            kept: self.kept,
         }
+    }
+}
+
+/// Drops all but the best; in no order.
+fn keep_best(points: &mut Vec<Found>) {
+    if points.len() > KEPT {
+        points.select_nth_unstable_by(KEPT, Found::order);
+        points.truncate(KEPT);
     }
 }
 
