@@ -4,6 +4,7 @@ use super::inputs::Inputs;
 use super::{reasons, trust};
 use crate::objective::Metric;
 use crate::report::record::*;
+use crate::report::summary::summary;
 use crate::search::{Evaluator, Found, Group as Counted, Outcome, Reason, Search, Why};
 use crate::serve::{CompiledDeployment, Evaluation, Projector, Refusal};
 use crate::source::Sourced;
@@ -199,34 +200,11 @@ fn definitions(inputs: &Inputs) -> Vec<Definition> {
     definitions
 }
 
-/// The document of `--json`: the keys others script against first, then the rest of the record.
+/// The document of `--json`. Its `rejected` counts every point that is not feasible, those no engine starts included,
+/// so that `points` is `feasible` plus all of `rejected`.
 pub fn json(record: &RunRecord, report: Option<&Path>) -> Value {
-    let mut rejected = Map::new();
-    for group in record.illegal.iter().chain(&record.rejected) {
-        rejected.insert(group.reason.clone(), json!(group.count));
-    }
-    let mut document = json!({
-        "points": record.counts.points,
-        "legal": record.counts.legal,
-        "feasible": record.counts.feasible,
-        "rejected": rejected,
-        "best": record.best,
-        "closest": record.closest,
-        "front": record.front,
-        "cost_front": record.cost_front,
-        "elapsed_s": record.elapsed_s,
-        "cpu_s": record.cpu_s,
-        "report": report.map(|path| path.display().to_string()),
-        "illegal_examples": record.illegal,
-        "rejected_examples": record.rejected,
-    });
-    let Ok(Value::Object(rest)) = serde_json::to_value(record) else { return document };
-    if let Value::Object(fields) = &mut document {
-        for (key, value) in rest {
-            if !matches!(key.as_str(), "illegal" | "rejected" | "counts" | "sample") {
-                fields.entry(key).or_insert(value);
-            }
-        }
-    }
+    let mut document = summary(record, report);
+    let out = record.illegal.iter().chain(&record.rejected);
+    document["rejected"] = out.map(|group| (group.reason.clone(), json!(group.count))).collect::<Map<_, _>>().into();
     document
 }
