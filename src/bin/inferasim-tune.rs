@@ -1,3 +1,9 @@
 //! Search a space of deployments and recommend one.
 
-fn main() {}
+use clap::Parser;
+use inferasim::cli;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::finish(cli::tune::run(cli::tune::Arguments::parse()))
+}

@@ -6,6 +6,7 @@ pub mod calibrate;
 pub mod fidelity;
 pub mod memory;
 pub mod show;
+pub mod tune;
 
 use crate::Result;
 use clap::{Parser, Subcommand};

@@ -60,3 +60,19 @@ impl Deployment {
         self.tp / self.attention_dp.max(1)
     }
 }
+
+/// `tp 8, ep 8, concurrency 64`: the knobs that say something, in the order of the layout.
+impl std::fmt::Display for Deployment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "tp {}", self.tp)?;
+        for (name, value) in [("ep", self.ep), ("attention_dp", self.attention_dp), ("pp", self.pp)] {
+            if value > 1 {
+                write!(f, ", {name} {value}")?;
+            }
+        }
+        if self.replicas > 1 {
+            write!(f, ", {} replicas", self.replicas)?;
+        }
+        write!(f, ", concurrency {}", self.concurrency)
+    }
+}

@@ -1,5 +1,9 @@
 //! What may vary, and which combinations are legal.
 
 pub mod deployment;
+pub mod legality;
+pub mod violation;
 
 pub use deployment::{Deployment, Speculation};
+pub use legality::Legality;
+pub use violation::Violation;

@@ -52,7 +52,7 @@ impl Target {
             sourced("price.usd_per_gpu_hour", &price.usd_per_gpu_hour, (1e-3, 1e4), "US dollars per GPU and hour")?;
         }
         check_workload(&self.defaults.workload, |key, value, bounds, meaning| {
-            range(&format!("defaults.workload.{key}"), value, bounds, meaning)
+            yaml::in_range(document, &format!("defaults.workload.{key}"), value, bounds, meaning)
         })
     }
 }

@@ -1,0 +1,78 @@
+//! The flags of `inferasim-tune`.
+
+use crate::objective::Slo;
+use clap::Parser;
+use std::path::PathBuf;
+
+/// Search a space of deployments without a GPU and recommend one.
+///
+/// Exit codes: 0 an answer, 2 an error in input or environment, 3 nothing feasible.
+#[derive(Debug, Parser)]
+#[command(name = "inferasim-tune", version)]
+pub struct Arguments {
+    /// Machine: a built-in name (`inferasim list targets`) or a YAML file
+    #[arg(long)]
+    pub target: String,
+    /// Model: a built-in name, a config.json, or a folder that holds one [default: the target's]
+    #[arg(long)]
+    pub model: Option<String>,
+    /// Prompt length, tokens [default: the target's]
+    #[arg(long)]
+    pub isl: Option<u32>,
+    /// Answer length, tokens [default: the target's]
+    #[arg(long)]
+    pub osl: Option<u32>,
+    /// Lengths are uniform on [ratio x nominal, nominal]; 1 is constant [default: the target's]
+    #[arg(long)]
+    pub range_ratio: Option<f64>,
+    /// Share of each prompt answered from the prefix cache [default: the target's]
+    #[arg(long)]
+    pub prefix_hit_rate: Option<f64>,
+    /// Requests in flight, one or several separated by commas [default: the space's]
+    #[arg(long, value_delimiter = ',')]
+    pub concurrency: Vec<u32>,
+    /// Engine: a built-in name (`inferasim list engines`) or a YAML file [default: the target's]
+    #[arg(long)]
+    pub engine: Option<String>,
+    /// Engine version, e.g. 0.11.0 [default: the newest described]
+    #[arg(long)]
+    pub engine_version: Option<String>,
+    /// Space: a built-in name (`inferasim list spaces`) or a YAML file [default: the target's]
+    #[arg(long)]
+    pub space: Option<String>,
+    /// Objective: a built-in name (`inferasim list objectives`) or a YAML file [default: the target's]
+    #[arg(long)]
+    pub objective: Option<String>,
+    /// Limits, e.g. ttft_ms=500 tpot_ms=20; each replaces the objective's own
+    #[arg(long, num_args = 1.., value_name = "KEY=VALUE", value_parser = slo_list)]
+    pub slo: Vec<SloList>,
+    /// Fitted constants: a built-in name or a YAML file
+    #[arg(long, default_value = "public")]
+    pub calibration: String,
+    /// Nodes at hand [default: the target's]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub nodes: Option<u32>,
+    /// GPUs at hand, for less than whole nodes [default: all of the nodes]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "nodes")]
+    pub gpus: Option<u32>,
+    /// Layouts in the shortlist, each at its best load
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub top: u32,
+    /// Folder for reports
+    #[arg(long, default_value = "reports")]
+    pub out: PathBuf,
+    /// Write no report
+    #[arg(long)]
+    pub no_report: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The limits of one word on the command line.
+#[derive(Debug, Clone)]
+pub struct SloList(pub Vec<Slo>);
+
+fn slo_list(text: &str) -> Result<SloList, crate::Error> {
+    Slo::parse_list(text).map(SloList)
+}

@@ -1,0 +1,117 @@
+//! How far can the figures be trusted? What the calibration was fitted on, seen from one engine, GPU and model.
+
+use crate::catalog::{self, Kind};
+use crate::cost::Calibration;
+use crate::cost::calibration::Support;
+use crate::report::record::{CalibrationLevel, CalibrationStatement};
+use crate::target::{GpuFamily, Target};
+
+/// One statement for TPOT (and the throughput that follows from it), one for TTFT.
+pub fn statements(calibration: &Calibration, target: &Target, engine: &str, model: &str) -> Vec<CalibrationStatement> {
+    let figures: [(&str, fn(&Support) -> u32); 2] =
+        [("TPOT and throughput", |s| s.tpot_points), ("TTFT", |s| s.ttft_points)];
+    figures.map(|(figure, points)| statement(calibration, target, engine, model, figure, points)).to_vec()
+}
+
+fn statement(
+    calibration: &Calibration,
+    target: &Target,
+    engine: &str,
+    model: &str,
+    figure: &str,
+    points: fn(&Support) -> u32,
+) -> CalibrationStatement {
+    let gpu = &target.gpu.name;
+    let measured: Vec<&Support> = calibration.support.iter().filter(|s| points(s) > 0).collect();
+    let here: Vec<&Support> = measured.iter().copied().filter(|s| same_gpu(&s.gpu, gpu)).collect();
+    if let Some(own) = here.iter().find(|s| s.engine == engine) {
+        let known = own.models.iter().any(|m| m.eq_ignore_ascii_case(model));
+        let models = own.models.join(", ");
+        let apart = if known { String::new() } else { format!("; none of {model}") };
+        let level = if known { CalibrationLevel::Calibrated } else { CalibrationLevel::Neighbour };
+        let text = format!("{figure}: fitted on {} runs of {engine} on {gpu} ({models}){apart}", points(own));
+        return CalibrationStatement { level, text };
+    }
+    if !here.is_empty() {
+        let text = format!("{figure}: rests on {} on {gpu}; none of {engine} there", runs(&here, points));
+        return CalibrationStatement { level: CalibrationLevel::Neighbour, text };
+    }
+    let kin: Vec<&Support> =
+        measured.iter().copied().filter(|s| family_of(&s.gpu) == Some(target.gpu.family)).collect();
+    if !kin.is_empty() {
+        let text = format!("{figure}: nothing measured on {gpu}; rests on its family, {}", runs(&kin, points));
+        return CalibrationStatement { level: CalibrationLevel::Neighbour, text };
+    }
+    let text = format!("{figure}: nothing measured on {gpu} or its family; data-sheet figures and assumptions");
+    CalibrationStatement { level: CalibrationLevel::Uncalibrated, text }
+}
+
+/// `84 runs of vllm-atom, 12 of sglang`.
+fn runs(rows: &[&Support], points: fn(&Support) -> u32) -> String {
+    let mut by_engine: Vec<(&str, u32)> = Vec::new();
+    for row in rows {
+        match by_engine.iter_mut().find(|(engine, _)| *engine == row.engine) {
+            Some((_, count)) => *count += points(row),
+            None => by_engine.push((&row.engine, points(row))),
+        }
+    }
+    by_engine.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let texts: Vec<String> = by_engine.iter().map(|(engine, count)| format!("{count} of {engine}")).collect();
+    format!("runs of other engines or GPUs ({})", texts.join(", "))
+}
+
+/// `H200` and `H200 SXM` are one GPU.
+fn same_gpu(a: &str, b: &str) -> bool {
+    let first = |name: &str| name.split_whitespace().next().unwrap_or("").to_ascii_lowercase();
+    first(a) == first(b)
+}
+
+fn family_of(gpu: &str) -> Option<GpuFamily> {
+    let name = gpu.split_whitespace().next()?.to_ascii_lowercase();
+    let document = catalog::built_in(Kind::Target, &name)?;
+    Target::from_document(&document).ok().map(|t| t.gpu.family)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calibration(rows: &[(&str, &str, &str, u32, u32)]) -> Calibration {
+        let mut calibration = Calibration::load("public").unwrap();
+        calibration.support = rows
+            .iter()
+            .map(|&(gpu, engine, model, tpot_points, ttft_points)| Support {
+                gpu: gpu.into(),
+                engine: engine.into(),
+                models: vec![model.into()],
+                tpot_points,
+                ttft_points,
+            })
+            .collect();
+        calibration
+    }
+
+    fn levels(rows: &[(&str, &str, &str, u32, u32)]) -> Vec<CalibrationLevel> {
+        let target = Target::load("mi355x").unwrap();
+        let found = statements(&calibration(rows), &target, "vllm", "gpt-oss-120b");
+        found.iter().map(|s| s.level).collect()
+    }
+
+    #[test]
+    fn another_engines_ttft_is_said_to_be_anothers() {
+        let rows = [("MI355X", "vllm", "gpt-oss-120b", 40, 0), ("MI355X", "sglang", "deepseek-r1", 0, 12)];
+        assert_eq!(levels(&rows), [CalibrationLevel::Calibrated, CalibrationLevel::Neighbour]);
+        let target = Target::load("mi355x").unwrap();
+        let text = &statements(&calibration(&rows), &target, "vllm", "gpt-oss-120b")[1].text;
+        assert!(text.contains("12 of sglang") && text.contains("none of vllm there"), "{text}");
+    }
+
+    #[test]
+    fn family_then_nothing() {
+        use CalibrationLevel::{Neighbour, Uncalibrated};
+        assert_eq!(levels(&[("MI350X", "vllm", "gpt-oss-120b", 5, 5)]), [Neighbour, Neighbour]);
+        assert_eq!(levels(&[("H200", "vllm", "gpt-oss-120b", 5, 5)]), [Uncalibrated, Uncalibrated]);
+        assert_eq!(levels(&[]), [Uncalibrated, Uncalibrated]);
+        assert_eq!(levels(&[("MI355X", "vllm", "deepseek-r1", 5, 5)]), [Neighbour, Neighbour]);
+    }
+}

@@ -1,0 +1,36 @@
+//! Which deployments of a space are best? Search sees the model of serving only through [`Evaluator`].
+
+pub mod exhaustive;
+pub mod explain;
+pub mod tally;
+
+pub use exhaustive::{Search, Verdict};
+pub use tally::{Found, Group, Outcome, Reason, Rejected, Sample, Why};
+
+use crate::config::Deployment;
+use crate::serve::{Evaluation, Refusal};
+
+/// What a search needs to know of a deployment.
+///
+/// What does not depend on the load is worked out once per layout in [`Evaluator::compile`].
+pub trait Evaluator: Sync {
+    /// A deployment ready to be evaluated under many loads.
+    type Compiled;
+
+    /// Works out everything that does not depend on the load.
+    ///
+    /// # Errors
+    /// Why the deployment cannot run under any load.
+    fn compile(&self, deployment: &Deployment) -> Result<Self::Compiled, Refusal>;
+
+    /// The figures under one load.
+    ///
+    /// # Errors
+    /// Why the deployment cannot run under this load.
+    fn evaluate(
+        &self,
+        compiled: &Self::Compiled,
+        concurrency: u32,
+        max_num_batched_tokens: u32,
+    ) -> Result<Evaluation, Refusal>;
+}

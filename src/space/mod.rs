@@ -1,0 +1,255 @@
+//! Which deployments are searched? Knobs with their values, and the numbering of their combinations.
+//!
+//! Points are never stored: [`Space::deployment`] builds the one of a number. Concurrency counts fastest, then the
+//! token budget, so that one layout is compiled once and evaluated under many loads.
+
+pub mod file;
+pub mod radix;
+pub mod values;
+
+pub use file::{Knobs, SpaceFile};
+pub use radix::Radix;
+pub use values::Values;
+
+use crate::config::Deployment;
+use crate::model::{KvFormat, Model};
+use crate::{Error, Result};
+
+/// The dimensions, outermost first.
+pub const KNOBS: [&str; 12] = [
+    "gpus",
+    "weight_dtype",
+    "kv_dtype",
+    "tp",
+    "pp",
+    "ep",
+    "attention_dp",
+    "replicas",
+    "memory_fraction",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "concurrency",
+];
+
+/// Dimensions that make a layout: how the model is cut and stored.
+const LAYOUT_KNOBS: usize = 8;
+/// Dimensions that are fixed before a deployment is compiled: the layout and the engine's limits.
+const COMPILED_KNOBS: usize = 10;
+
+/// What a file's words stand for.
+#[derive(Debug, Clone)]
+pub struct Context<'a> {
+    /// The model: its checkpoints, and whether it has experts.
+    pub model: &'a Model,
+    /// GPUs in a node.
+    pub gpus_per_node: u32,
+    /// GPUs at hand where the file leaves the nodes open.
+    pub gpus: u32,
+    /// The engine's defaults on this GPU.
+    pub engine: EngineLimits,
+}
+
+/// Limits an engine sets where no flag does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EngineLimits {
+    /// Token budget of one step.
+    pub max_num_batched_tokens: u32,
+    /// Sequences that run at once.
+    pub max_num_seqs: u32,
+    /// Memory fraction.
+    pub memory_fraction: f64,
+}
+
+/// A space for one model on one machine.
+#[derive(Debug, Clone)]
+pub struct Space {
+    radix: Radix<12>,
+    gpus: Vec<u32>,
+    weight_dtype: Vec<String>,
+    kv_dtype: Vec<KvFormat>,
+    tp: Vec<u32>,
+    pp: Vec<u32>,
+    ep: Vec<u32>,
+    attention_dp: Vec<u32>,
+    /// `None` fills the GPUs.
+    replicas: Option<Vec<u32>>,
+    memory_fraction: Vec<f64>,
+    max_num_seqs: Vec<u32>,
+    max_num_batched_tokens: Vec<u32>,
+    concurrency: Vec<u32>,
+}
+
+impl Space {
+    /// Gives the file's words their meaning.
+    ///
+    /// # Errors
+    /// More points than [`radix::MOST_POINTS`].
+    pub fn new(file: &SpaceFile, context: &Context<'_>) -> Result<Self> {
+        let knobs = &file.knobs;
+        let gpus = match knobs.nodes.list() {
+            Some(nodes) => nodes
+                .iter()
+                .map(|n| n.checked_mul(context.gpus_per_node))
+                .collect::<Option<Vec<u32>>>()
+                .ok_or_else(|| Error::input("space", "more GPUs than can be counted", "Use fewer nodes"))?,
+            None => vec![context.gpus],
+        };
+        let or = |values: &Values<u32>, auto: u32| values.list().map_or_else(|| vec![auto], <[u32]>::to_vec);
+        let is_moe = context.model.architecture.is_moe();
+        let published = || context.model.checkpoints.iter().map(|c| c.dtype.clone()).collect();
+        let space = Self {
+            radix: Radix::new([1; 12])?,
+            gpus,
+            weight_dtype: knobs.weight_dtype.list().map_or_else(published, <[String]>::to_vec),
+            kv_dtype: knobs.kv_dtype.list().map_or_else(|| vec![KvFormat::Bf16], <[KvFormat]>::to_vec),
+            tp: or(&knobs.tp, 1),
+            pp: or(&knobs.pp, 1),
+            ep: if is_moe { or(&knobs.ep, 1) } else { vec![1] },
+            attention_dp: or(&knobs.attention_dp, 1),
+            replicas: knobs.replicas.list().map(<[u32]>::to_vec),
+            memory_fraction: knobs
+                .memory_fraction
+                .list()
+                .map_or_else(|| vec![context.engine.memory_fraction], <[f64]>::to_vec),
+            max_num_seqs: or(&knobs.max_num_seqs, context.engine.max_num_seqs),
+            max_num_batched_tokens: or(&knobs.max_num_batched_tokens, context.engine.max_num_batched_tokens),
+            concurrency: or(&knobs.concurrency, 1),
+        };
+        Ok(Self { radix: Radix::new(space.sizes())?, ..space })
+    }
+
+    fn sizes(&self) -> [usize; 12] {
+        [
+            self.gpus.len(),
+            self.weight_dtype.len(),
+            self.kv_dtype.len(),
+            self.tp.len(),
+            self.pp.len(),
+            self.ep.len(),
+            self.attention_dp.len(),
+            self.replicas.as_ref().map_or(1, Vec::len),
+            self.memory_fraction.len(),
+            self.max_num_seqs.len(),
+            self.max_num_batched_tokens.len(),
+            self.concurrency.len(),
+        ]
+    }
+
+    /// Number of points, legal or not.
+    pub fn len(&self) -> u64 {
+        self.radix.len()
+    }
+
+    /// Never: a space without points cannot be built.
+    pub fn is_empty(&self) -> bool {
+        self.radix.is_empty()
+    }
+
+    /// The deployment of a point's number in `0..len()`.
+    ///
+    /// Where the GPUs do not hold even one copy, `replicas: fill` gives one, which the legality rules then refuse.
+    pub fn deployment(&self, index: u64) -> Deployment {
+        let [gpus, weight, kv, tp, pp, ep, adp, replicas, fraction, seqs, tokens, concurrency] =
+            self.radix.digits(index);
+        let (tp, pp) = (self.tp[tp], self.pp[pp]);
+        let copies = u64::from(self.gpus[gpus]) / (u64::from(tp) * u64::from(pp)).max(1);
+        let copies = u32::try_from(copies).unwrap_or(u32::MAX).max(1);
+        Deployment {
+            tp,
+            ep: self.ep[ep],
+            attention_dp: self.attention_dp[adp],
+            pp,
+            replicas: self.replicas.as_ref().map_or(copies, |listed| listed[replicas]),
+            concurrency: self.concurrency[concurrency],
+            weight_dtype: self.weight_dtype[weight].clone(),
+            kv_dtype: self.kv_dtype[kv],
+            max_num_batched_tokens: self.max_num_batched_tokens[tokens],
+            max_num_seqs: self.max_num_seqs[seqs],
+            memory_fraction: self.memory_fraction[fraction],
+            speculation: None,
+        }
+    }
+
+    /// GPUs a point may use.
+    pub fn gpus(&self, index: u64) -> u32 {
+        self.gpus[self.radix.digits(index)[0]]
+    }
+
+    /// Most GPUs any point may use.
+    pub fn most_gpus(&self) -> u32 {
+        self.gpus.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Points of one layout: equal but for memory fraction, sequence limit, token budget and concurrency.
+    pub fn layout_len(&self) -> u64 {
+        self.radix.inner_len(LAYOUT_KNOBS)
+    }
+
+    /// Points that share everything but token budget and concurrency; numbered one after the other.
+    pub fn compiled_len(&self) -> u64 {
+        self.radix.inner_len(COMPILED_KNOBS)
+    }
+
+    /// Token budgets, then concurrencies, in the order in which the points of a compiled deployment count.
+    pub fn loads(&self) -> (&[u32], &[u32]) {
+        (&self.max_num_batched_tokens, &self.concurrency)
+    }
+
+    /// Knobs with more than one value, for tables.
+    pub fn varying(&self) -> Vec<&'static str> {
+        KNOBS.into_iter().zip(self.sizes()).filter(|(_, size)| *size > 1).map(|(knob, _)| knob).collect()
+    }
+
+    /// Numbers of the points that differ from `index` in one knob, the smallest step first; between equal steps the
+    /// knob that is cheapest to turn first (concurrency, then the token budget, … the nodes last).
+    pub fn neighbours(&self, index: u64) -> Vec<Neighbour> {
+        let digits = self.radix.digits(index);
+        let sizes = self.sizes();
+        let mut found = Vec::new();
+        for at in (0..KNOBS.len()).rev() {
+            for digit in (0..sizes[at]).filter(|d| *d != digits[at]) {
+                let mut moved = digits;
+                moved[at] = digit;
+                found.push(Neighbour {
+                    index: self.radix.index(moved),
+                    knob: KNOBS[at],
+                    steps: digit.abs_diff(digits[at]),
+                });
+            }
+        }
+        found.sort_by_key(|n| n.steps);
+        found
+    }
+}
+
+/// A point one knob away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its number.
+    pub index: u64,
+    /// The knob that differs.
+    pub knob: &'static str,
+    /// How many values away.
+    pub steps: usize,
+}
+
+/// A knob's value as a user reads it: `concurrency 48`.
+pub fn knob_value(deployment: &Deployment, knob: &str) -> String {
+    match knob {
+        "gpus" => format!("{} GPUs", deployment.gpus()),
+        "weight_dtype" => format!("{} weights", deployment.weight_dtype),
+        "kv_dtype" => format!("{} KV", deployment.kv_dtype),
+        "tp" => format!("tp {}", deployment.tp),
+        "pp" => format!("pp {}", deployment.pp),
+        "ep" => format!("ep {}", deployment.ep),
+        "attention_dp" => format!("attention_dp {}", deployment.attention_dp),
+        "replicas" => format!("{} replicas", deployment.replicas),
+        "memory_fraction" => format!("memory fraction {}", deployment.memory_fraction),
+        "max_num_seqs" => format!("max_num_seqs {}", deployment.max_num_seqs),
+        "max_num_batched_tokens" => format!("max_num_batched_tokens {}", deployment.max_num_batched_tokens),
+        _ => format!("concurrency {}", deployment.concurrency),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
