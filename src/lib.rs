@@ -8,6 +8,7 @@ pub mod cost;
 pub mod error;
 pub mod memory;
 pub mod model;
+pub mod report;
 pub mod serve;
 pub mod source;
 pub mod target;
