@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 pub mod cost;
 pub mod error;
+pub mod export;
 pub mod memory;
 pub mod model;
 pub mod report;

@@ -1,8 +1,13 @@
 //! Turns what a run found into things people read. Computes nothing: it renders a [`RunRecord`].
 
+pub mod folder;
+pub mod html;
 pub mod plots;
+pub mod points;
 pub mod record;
+pub mod shortlist;
 pub mod text;
 pub mod time;
 
+pub use folder::ReportFolder;
 pub use record::RunRecord;

@@ -76,16 +76,6 @@ pub fn html(text: &str) -> String {
     safe
 }
 
-/// One word of a POSIX shell command line, quoted where it must be.
-pub fn shell(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_string()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 /// A string as part of a file name: letters, digits, dots and hyphens, at most 60 characters.
 pub fn file_name(text: &str) -> String {
     let mut name = String::new();
@@ -115,10 +105,6 @@ mod tests {
     #[test]
     fn strangers_strings_are_harmless() {
         assert_eq!(html("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
-        assert_eq!(shell("openai/gpt-oss-120b"), "openai/gpt-oss-120b");
-        assert_eq!(shell("a; rm -rf $HOME"), "'a; rm -rf $HOME'");
-        assert_eq!(shell("it's"), "'it'\\''s'");
-        assert_eq!(shell(""), "''");
         assert_eq!(file_name("../../etc/passwd"), "etc-passwd");
         assert_eq!(file_name("openai/gpt-oss 120b"), "openai-gpt-oss-120b");
     }
