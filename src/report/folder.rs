@@ -37,7 +37,7 @@ impl ReportFolder {
             Error::input(
                 format!("report folder {}", root.display()),
                 format!("cannot be written: {error}"),
-                "Choose another with `--report-dir`, or use `--no-report`",
+                "Choose another folder, or use `--no-report`",
             )
         };
         let created_root = !root.exists();

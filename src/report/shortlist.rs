@@ -33,7 +33,7 @@ fn entry(record: &RunRecord, candidate: &Candidate) -> Value {
     let w = &record.workload;
     let name = format!("{} {} {} c{}", record.model.name, record.engine.name, text::layout(d), d.concurrency);
     let Value::Object(mut fields) = json!({
-        "name": name.replace("× ", "x"),
+        "name": name.replace(" × ", "x"),
         "rank": candidate.rank,
         "model": record.model.name,
         "checkpoint": record.checkpoint_of(candidate),

@@ -45,7 +45,7 @@ pub fn page(record: &RunRecord, beside: Beside) -> Result<String> {
          measured.</p>\n</main></body></html>\n",
         title = esc(&format!("Which deployment? {}", record.title())),
         intro = esc(&intro(record)),
-        badge = badge(level, &format!("figures {level}")),
+        badge = badge(level, &format!("calibration: {level}")),
         body = sections.concat(),
         version = esc(&record.version),
         started = esc(&record.started),

@@ -3,54 +3,59 @@
 use crate::report::record::{Candidate, RunRecord};
 use crate::report::text::{self, count, dollars, html as esc, number};
 
-/// One row a candidate; the recommended one stands out.
+/// A column of deployments.
+struct Column {
+    name: &'static str,
+    numeric: bool,
+    /// Said once above the table where all rows agree.
+    knob: bool,
+    cell: fn(&Candidate) -> String,
+}
+
+const fn knob(name: &'static str, numeric: bool, cell: fn(&Candidate) -> String) -> Column {
+    Column { name, numeric, knob: true, cell }
+}
+
+const fn figure(name: &'static str, numeric: bool, cell: fn(&Candidate) -> String) -> Column {
+    Column { name, numeric, knob: false, cell }
+}
+
+const COLUMNS: [Column; 16] = [
+    figure("#", true, |c| count(c.rank)),
+    figure("layout", false, |c| text::layout(&c.deployment)),
+    knob("GPUs", true, |c| c.gpus.to_string()),
+    figure("concurrency", true, |c| count(u64::from(c.deployment.concurrency))),
+    knob("weights", false, |c| c.deployment.weight_dtype.clone()),
+    knob("KV cache", false, |c| c.deployment.kv_dtype.to_string()),
+    knob("tokens/step", true, |c| count(u64::from(c.deployment.max_num_batched_tokens))),
+    knob("sequences", true, |c| count(u64::from(c.deployment.max_num_seqs))),
+    knob("memory fraction", true, |c| c.deployment.memory_fraction.to_string()),
+    knob("draft tokens", true, |c| c.deployment.speculation.as_ref().map_or(0, |s| s.draft_tokens).to_string()),
+    figure("TTFT ms", true, |c| number(c.metrics().ttft_ms)),
+    figure("TPOT ms", true, |c| number(c.metrics().tpot_ms)),
+    figure("tok/s/GPU", true, |c| number(c.metrics().tok_s_per_gpu)),
+    figure("tok/s/user", true, |c| number(c.metrics().tok_s_per_user)),
+    figure("$/M tokens", true, |c| dollars(c.metrics().usd_per_m_total)),
+    figure("bound by", false, |c| c.evaluation.bound.to_string()),
+];
+
+/// One row a candidate, the recommended one marked; knobs on which all agree are said once.
 pub fn candidates(candidates: &[Candidate], record: &RunRecord) -> String {
-    let priced = candidates.iter().any(|c| c.metrics().usd_per_m_total.is_some());
-    let speculative = candidates.iter().any(|c| c.deployment.speculation.is_some());
-    let mut head = vec![
-        ("#", true),
-        ("layout", false),
-        ("GPUs", true),
-        ("concurrency", true),
-        ("weights", false),
-        ("KV", false),
-        ("tokens/step", true),
-        ("sequences", true),
-        ("memory", true),
-    ];
-    if speculative {
-        head.push(("draft", true));
-    }
-    head.extend([("TTFT ms", true), ("TPOT ms", true), ("tok/s/GPU", true), ("tok/s/user", true)]);
-    if priced {
-        head.push(("$/M tokens", true));
-    }
-    head.push(("bound by", false));
-    let rows = candidates.iter().map(|c| {
-        let (d, m) = (&c.deployment, c.metrics());
-        let mut cells = vec![
-            count(c.rank),
-            text::layout(d),
-            c.gpus.to_string(),
-            count(u64::from(d.concurrency)),
-            d.weight_dtype.clone(),
-            d.kv_dtype.to_string(),
-            count(u64::from(d.max_num_batched_tokens)),
-            count(u64::from(d.max_num_seqs)),
-            d.memory_fraction.to_string(),
-        ];
-        if speculative {
-            cells.push(d.speculation.as_ref().map_or("-".to_string(), |s| s.draft_tokens.to_string()));
-        }
-        cells.extend([m.ttft_ms, m.tpot_ms, m.tok_s_per_gpu, m.tok_s_per_user].map(number));
-        if priced {
-            cells.push(dollars(m.usd_per_m_total));
-        }
-        cells.push(c.evaluation.bound.to_string());
-        let is_best = record.best.as_ref().is_some_and(|b| b.deployment == c.deployment);
-        (cells, if is_best { "best" } else { "" })
+    let Some(first) = candidates.first() else { return "<p>None.</p>".to_string() };
+    let agree = |c: &Column| candidates.iter().all(|x| (c.cell)(x) == (c.cell)(first));
+    let (shared, columns): (Vec<&Column>, Vec<&Column>) = COLUMNS.iter().partition(|c| c.knob && agree(c));
+    let common: Vec<String> = shared.iter().map(|c| format!("{} {}", c.name, (c.cell)(first))).collect();
+    let note = if common.is_empty() {
+        String::new()
+    } else {
+        format!("<p class=\"muted small\">All: {}.</p>", esc(&common.join(", ")))
+    };
+    let head: Vec<(&str, bool)> = columns.iter().map(|c| (c.name, c.numeric)).collect();
+    let rows = candidates.iter().map(|candidate| {
+        let is_best = record.best.as_ref().is_some_and(|b| b.deployment == candidate.deployment);
+        (columns.iter().map(|c| (c.cell)(candidate)).collect(), if is_best { "best" } else { "" })
     });
-    table(&head, rows)
+    note + &table(&head, rows)
 }
 
 /// A table; a head entry is a name and whether its column holds numbers, a row its cells and its class.

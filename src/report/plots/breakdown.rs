@@ -1,7 +1,7 @@
 //! Where does the time of a decode token go? Stacked bars, ms, for the recommendation and its runners-up.
 
 use super::axis::{Axis, label};
-use super::canvas::{Anchor, Canvas, Chart, GRID, INK, MUTED};
+use super::canvas::{Anchor, Canvas, Chart, GRID, INK, MUTED, heading};
 use crate::Result;
 use crate::report::record::{Candidate, RunRecord};
 use crate::report::text;
@@ -87,8 +87,8 @@ impl Chart for BreakdownChart {
     }
 
     fn draw(&self, canvas: &mut dyn Canvas) -> Result<()> {
-        canvas.text(&self.title, (24.0, 24.0), 20.0, INK, Anchor::Left, true)?;
-        canvas.text(&self.subtitle, (24.0, 48.0), 13.0, MUTED, Anchor::Left, false)?;
+        heading(canvas, &self.title, (24.0, 24.0), WIDTH - 48.0)?;
+        canvas.text(&self.subtitle, (24.0, 48.0), 12.5, MUTED, Anchor::Left, false)?;
         let bottom = f64::from(self.size().1) - BOTTOM;
         let totals = self.bars.iter().map(|b| b.parts.iter().map(|p| p.1).sum::<f64>());
         let axis = Axis::over(totals.chain([0.0]), LEFT, WIDTH - RIGHT);
@@ -99,7 +99,7 @@ impl Chart for BreakdownChart {
         for tick in axis.ticks() {
             let Some(at) = axis.pixel(tick) else { continue };
             canvas.line(&[(at, TOP - 4.0), (at, bottom)], GRID, 1.0)?;
-            canvas.text(&label(tick), (at, bottom + 14.0), 13.0, MUTED, Anchor::Center, false)?;
+            canvas.text(&label(tick), (at, bottom + 14.0), 12.5, MUTED, Anchor::Center, false)?;
         }
         canvas.text(
             "ms per output token",
@@ -124,8 +124,8 @@ impl BreakdownChart {
                 continue;
             }
             canvas.fill((at, 70.0), (at + 12.0, 82.0), COLORS[index])?;
-            canvas.text(name, (at + 18.0, 76.0), 13.0, MUTED, Anchor::Left, false)?;
-            at += 18.0 + canvas.text_width(name, 13.0) + 20.0;
+            canvas.text(name, (at + 18.0, 76.0), 12.5, MUTED, Anchor::Left, false)?;
+            at += 18.0 + canvas.text_width(name, 12.5) + 20.0;
         }
         Ok(())
     }

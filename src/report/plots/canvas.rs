@@ -1,5 +1,6 @@
 //! What can be drawn, independent of the file format: lines, dots, boxes and text in abstract pixels.
 
+use super::raster_text;
 use crate::{Error, Result};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -50,7 +51,7 @@ pub trait Canvas {
     fn text(&mut self, text: &str, at: Place, size: f64, color: RGBColor, anchor: Anchor, bold: bool) -> Result<()>;
     /// Text turned by 90° against the clock, centred.
     fn text_upwards(&mut self, text: &str, at: Place, size: f64, color: RGBColor) -> Result<()>;
-    /// Width of a text.
+    /// Width of a text of normal weight.
     fn text_width(&self, text: &str, size: f64) -> f64;
 }
 
@@ -60,6 +61,20 @@ pub trait Chart {
     fn size(&self) -> (u32, u32);
     /// Draws it.
     fn draw(&self, canvas: &mut dyn Canvas) -> Result<()>;
+}
+
+/// A heading at its size, smaller or shortened where it is wider than `room`.
+pub fn heading(canvas: &mut dyn Canvas, text: &str, at: Place, room: f64) -> Result<()> {
+    // Bold is about an eighth wider than what `text_width` measures.
+    let width = |canvas: &dyn Canvas, text: &str, size: f64| 1.13 * canvas.text_width(text, size);
+    let size = [19.0, 17.0, 15.0].into_iter().find(|s| width(canvas, text, *s) <= room).unwrap_or(15.0);
+    let mut shown = text.to_string();
+    while width(canvas, &shown, size) > room && shown.pop().is_some() {}
+    if shown.len() < text.len() {
+        shown.pop();
+        shown.push('…');
+    }
+    canvas.text(&shown, at, size, INK, Anchor::Left, true)
 }
 
 const FAMILY: &str = "sans-serif";
@@ -80,7 +95,7 @@ pub fn svg(chart: &dyn Chart) -> Result<String> {
     {
         let area = SVGBackend::with_string(&mut text, chart.size()).into_drawing_area();
         area.fill(&PAPER).map_err(failed)?;
-        chart.draw(&mut Scaled { area: &area, scale: 1.0 })?;
+        chart.draw(&mut Scaled { area: &area, scale: 1.0, raster: false })?;
         area.present().map_err(failed)?;
     }
     Ok(text)
@@ -93,13 +108,15 @@ pub fn png(chart: &dyn Chart, path: &std::path::Path) -> Result<()> {
     let (width, height) = chart.size();
     let area = BitMapBackend::new(path, (width * SCALE, height * SCALE)).into_drawing_area();
     area.fill(&PAPER).map_err(failed)?;
-    chart.draw(&mut Scaled { area: &area, scale: f64::from(SCALE) })?;
+    chart.draw(&mut Scaled { area: &area, scale: f64::from(SCALE), raster: true })?;
     area.present().map_err(failed)
 }
 
 struct Scaled<'a, B: DrawingBackend> {
     area: &'a DrawingArea<B, Shift>,
     scale: f64,
+    /// Text is drawn as pixels rather than named to the reader's program.
+    raster: bool,
 }
 
 fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -> Error {
@@ -109,6 +126,28 @@ fn failed<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) ->
 impl<B: DrawingBackend> Scaled<'_, B> {
     fn pixel(&self, at: Place) -> (i32, i32) {
         ((at.0 * self.scale).round() as i32, (at.1 * self.scale).round() as i32)
+    }
+}
+
+/// The SVG back end divides its nominal size by this to get a font size in pixels.
+const SVG_NOMINAL: f64 = 1.24;
+
+impl<B: DrawingBackend> Scaled<'_, B> {
+    fn text_pixels(
+        &self,
+        text: &str,
+        middle: Place,
+        size: f64,
+        color: RGBColor,
+        bold: bool,
+        turn: impl Fn(i32, i32) -> (i32, i32),
+    ) -> Result<()> {
+        let (cx, cy) = self.pixel(middle);
+        for (x, y, share) in raster_text::pixels(text, (size * self.scale) as f32, bold) {
+            let (dx, dy) = turn(x, y);
+            self.area.draw_pixel((cx + dx, cy + dy), &color.mix(f64::from(share))).map_err(failed)?;
+        }
+        Ok(())
     }
 }
 
@@ -129,25 +168,38 @@ impl<B: DrawingBackend> Canvas for Scaled<'_, B> {
     }
 
     fn text(&mut self, text: &str, at: Place, size: f64, color: RGBColor, anchor: Anchor, bold: bool) -> Result<()> {
+        if self.raster {
+            let width = f64::from(raster_text::width(text, size as f32, bold));
+            let middle = match anchor {
+                Anchor::Left => at.0 + width / 2.0,
+                Anchor::Center => at.0,
+                Anchor::Right => at.0 - width / 2.0,
+            };
+            return self.text_pixels(text, (middle, at.1), size, color, bold, |x, y| (x, y));
+        }
         let side = match anchor {
             Anchor::Left => HPos::Left,
             Anchor::Center => HPos::Center,
             Anchor::Right => HPos::Right,
         };
         let weight = if bold { FontStyle::Bold } else { FontStyle::Normal };
-        let style = (FAMILY, size * self.scale, weight).into_text_style(self.area).color(&color);
+        let style = (FAMILY, size * SVG_NOMINAL, weight).into_text_style(self.area).color(&color);
         let style = style.pos(Pos::new(side, VPos::Center));
-        self.area.draw(&Text::new(text, self.pixel(at), style)).map_err(failed)
+        // The back end centres on small letters; figures and capitals are taller.
+        let lowered = self.pixel((at.0, at.1 + 0.08 * size));
+        self.area.draw(&Text::new(text, lowered, style)).map_err(failed)
     }
 
     fn text_upwards(&mut self, text: &str, at: Place, size: f64, color: RGBColor) -> Result<()> {
-        let font = (FAMILY, size * self.scale).into_font().transform(FontTransform::Rotate270);
+        if self.raster {
+            return self.text_pixels(text, at, size, color, false, |x, y| (y, -x));
+        }
+        let font = (FAMILY, size * SVG_NOMINAL).into_font().transform(FontTransform::Rotate270);
         let style = font.color(&color).pos(Pos::new(HPos::Center, VPos::Center));
         self.area.draw(&Text::new(text, self.pixel(at), style)).map_err(failed)
     }
 
     fn text_width(&self, text: &str, size: f64) -> f64 {
-        let measured = (FAMILY, size).into_font().box_size(text);
-        measured.map_or(0.62 * size * text.chars().count() as f64, |(width, _)| f64::from(width))
+        f64::from(raster_text::width(text, size as f32, false))
     }
 }

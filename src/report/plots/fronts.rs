@@ -64,7 +64,7 @@ fn subtitle(record: &RunRecord) -> String {
     let slos: Vec<String> = record.objective.slos.iter().map(ToString::to_string).collect();
     let limits = if slos.is_empty() { "no SLO".to_string() } else { slos.join(", ") };
     let w = &record.workload;
-    format!("input {} / output {} tokens; {limits}; figures {}", w.isl, w.osl, record.calibration_level())
+    format!("input {} / output {} tokens; {limits}; calibration: {}", w.isl, w.osl, record.calibration_level())
 }
 
 /// The limits that can be drawn on the axes of a plot whose y is `y_key`.

@@ -61,7 +61,7 @@ impl Placer {
 
     /// A free area of this size beside a point, the upper right preferred; `None` where all are taken.
     pub fn place(&mut self, at: Place, width: f64, height: f64) -> Option<Area> {
-        let found = [10.0, 18.0, 28.0, 42.0].into_iter().find_map(|gap| {
+        let found = [9.0, 15.0].into_iter().find_map(|gap| {
             let (x, y) = at;
             let spots = [
                 (x + gap, y - gap - height / 2.0),

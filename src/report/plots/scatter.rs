@@ -1,7 +1,7 @@
 //! Which points are worth a look? All evaluated points, their Pareto front with labels, the recommendation, limits.
 
 use super::axis::{Axis, label};
-use super::canvas::{Anchor, CHOSEN, CLOUD, Canvas, Chart, FRONT, GRID, INK, LIMIT, MUTED, Place};
+use super::canvas::{Anchor, CHOSEN, CLOUD, Canvas, Chart, FRONT, GRID, INK, LIMIT, MUTED, Place, heading};
 use super::labels::{Area, Placer};
 use crate::Result;
 
@@ -65,7 +65,7 @@ const LEFT: f64 = 92.0;
 const RIGHT: f64 = 28.0;
 const TOP: f64 = 92.0;
 const BOTTOM: f64 = 64.0;
-const LABEL_SIZE: f64 = 13.0;
+const LABEL_SIZE: f64 = 12.0;
 
 impl Chart for Scatter {
     fn size(&self) -> (u32, u32) {
@@ -73,8 +73,8 @@ impl Chart for Scatter {
     }
 
     fn draw(&self, canvas: &mut dyn Canvas) -> Result<()> {
-        canvas.text(&self.title, (24.0, 24.0), 20.0, INK, Anchor::Left, true)?;
-        canvas.text(&self.subtitle, (24.0, 48.0), 13.0, MUTED, Anchor::Left, false)?;
+        heading(canvas, &self.title, (24.0, 24.0), WIDTH - 48.0)?;
+        canvas.text(&self.subtitle, (24.0, 48.0), 12.5, MUTED, Anchor::Left, false)?;
         let Some((x, y)) = self.axes() else {
             let middle = (WIDTH / 2.0, HEIGHT / 2.0);
             return canvas.text("No point could be evaluated", middle, 16.0, MUTED, Anchor::Center, false);
@@ -130,12 +130,12 @@ impl Scatter {
         for tick in x.ticks() {
             let Some(at) = x.pixel(tick) else { continue };
             canvas.line(&[(at, TOP), (at, bottom)], GRID, 1.0)?;
-            canvas.text(&label(tick), (at, bottom + 14.0), 13.0, MUTED, Anchor::Center, false)?;
+            canvas.text(&label(tick), (at, bottom + 14.0), 12.5, MUTED, Anchor::Center, false)?;
         }
         for tick in y.ticks() {
             let Some(at) = y.pixel(tick) else { continue };
             canvas.line(&[(LEFT, at), (right, at)], GRID, 1.0)?;
-            canvas.text(&label(tick), (LEFT - 8.0, at), 13.0, MUTED, Anchor::Right, false)?;
+            canvas.text(&label(tick), (LEFT - 8.0, at), 12.5, MUTED, Anchor::Right, false)?;
         }
         canvas.line(&[(LEFT, TOP), (LEFT, bottom), (right, bottom)], INK, 1.0)?;
         let scale = |axis: &Axis| if axis.is_logarithmic() { ", log scale" } else { "" };
@@ -172,8 +172,8 @@ impl Scatter {
         ];
         for (_, text, color, radius) in entries.into_iter().filter(|e| e.0) {
             canvas.dot((at + 6.0, y), radius, color, 1.0)?;
-            canvas.text(text, (at + 18.0, y), 13.0, MUTED, Anchor::Left, false)?;
-            at += 18.0 + canvas.text_width(text, 13.0) + 24.0;
+            canvas.text(text, (at + 18.0, y), 12.5, MUTED, Anchor::Left, false)?;
+            at += 18.0 + canvas.text_width(text, 12.5) + 24.0;
         }
         Ok(())
     }
