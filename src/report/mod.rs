@@ -8,6 +8,7 @@ pub mod plots;
 pub mod points;
 pub mod record;
 pub mod shortlist;
+pub mod summary;
 pub mod terminal;
 #[cfg(test)]
 mod tests;

@@ -320,3 +320,19 @@ fn a_wide_ranking_still_fits() {
     assert!(text.contains("16 × TP16 EP16 DPA16 PP10"));
     assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
 }
+
+#[test]
+fn the_summary_keeps_its_keys() {
+    let record = fixture::record();
+    let value = super::summary::summary(&record, Some(std::path::Path::new("reports/run")));
+    assert_eq!(value["points"], 12_345);
+    assert_eq!(value["feasible"], 73);
+    assert_eq!(value["rejected"]["ttft_ms above its limit"], 5_000);
+    assert_eq!(value["best"]["objective"].as_f64(), record.best.as_ref().map(|b| b.objective));
+    assert_eq!(value["front"].as_array().map(Vec::len), Some(record.front.len()));
+    assert_eq!((value["elapsed_s"].as_f64(), value["cpu_s"].as_f64()), (Some(0.125), Some(0.21)));
+    assert_eq!(value["report"], "reports/run");
+    let none = super::summary::summary(&fixture::infeasible(), None);
+    assert!(none["best"].is_null() && none["report"].is_null());
+    assert_eq!(none["closest"]["blocked_by"], "ttft_ms 640 is above 500 by 28 %");
+}

@@ -8,14 +8,13 @@ pub fn number(value: f64) -> String {
         return "n/a".to_string();
     }
     let size = value.abs();
-    let text = match size {
-        s if s >= 99.95 || s == 0.0 => return grouped(value),
+    match size {
+        s if s >= 99.95 || s == 0.0 => grouped(value),
         s if s >= 9.995 => format!("{value:.1}"),
         s if s >= 0.9995 => format!("{value:.2}"),
         s if s >= 0.0995 => format!("{value:.3}"),
         _ => format!("{value:.4}"),
-    };
-    text
+    }
 }
 
 /// A whole number with its thousands apart.

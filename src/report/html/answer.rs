@@ -81,7 +81,7 @@ fn commands(record: &RunRecord, candidate: &Candidate) -> String {
 
 /// Why it won and what binds it, side by side.
 pub fn reasons(record: &RunRecord) -> String {
-    if record.why.is_empty() && record.binds.is_empty() {
+    if record.best.is_none() || record.why.is_empty() && record.binds.is_empty() {
         return String::new();
     }
     format!(

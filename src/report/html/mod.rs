@@ -56,7 +56,7 @@ fn intro(record: &RunRecord) -> String {
     let w = &record.workload;
     let slos: Vec<String> = record.objective.slos.iter().map(ToString::to_string).collect();
     let limits = if slos.is_empty() { "no SLO".to_string() } else { slos.join(", ") };
-    let aim = if record.objective.maximise { "most" } else { "least" };
+    let aim = if record.objective.maximise { "Most" } else { "Least" };
     let hits = if w.prefix_hit_rate > 0.0 {
         format!(", {:.0} % prefix hits", 100.0 * w.prefix_hit_rate)
     } else {

@@ -20,6 +20,8 @@ const fn figure(name: &'static str, numeric: bool, cell: fn(&Candidate) -> Strin
     Column { name, numeric, knob: false, cell }
 }
 
+const DRAFT: &str = "draft tokens";
+
 const COLUMNS: [Column; 16] = [
     figure("#", true, |c| count(c.rank)),
     figure("layout", false, |c| text::layout(&c.deployment)),
@@ -30,7 +32,7 @@ const COLUMNS: [Column; 16] = [
     knob("tokens/step", true, |c| count(u64::from(c.deployment.max_num_batched_tokens))),
     knob("sequences", true, |c| count(u64::from(c.deployment.max_num_seqs))),
     knob("memory fraction", true, |c| c.deployment.memory_fraction.to_string()),
-    knob("draft tokens", true, |c| c.deployment.speculation.as_ref().map_or(0, |s| s.draft_tokens).to_string()),
+    knob(DRAFT, true, |c| c.deployment.speculation.as_ref().map_or(0, |s| s.draft_tokens).to_string()),
     figure("TTFT ms", true, |c| number(c.metrics().ttft_ms)),
     figure("TPOT ms", true, |c| number(c.metrics().tpot_ms)),
     figure("tok/s/GPU", true, |c| number(c.metrics().tok_s_per_gpu)),
@@ -43,7 +45,9 @@ const COLUMNS: [Column; 16] = [
 pub fn candidates(candidates: &[Candidate], record: &RunRecord) -> String {
     let Some(first) = candidates.first() else { return "<p>None.</p>".to_string() };
     let agree = |c: &Column| candidates.iter().all(|x| (c.cell)(x) == (c.cell)(first));
-    let (shared, columns): (Vec<&Column>, Vec<&Column>) = COLUMNS.iter().partition(|c| c.knob && agree(c));
+    let speculative = candidates.iter().any(|c| c.deployment.speculation.is_some());
+    let used = COLUMNS.iter().filter(|c| speculative || c.name != DRAFT);
+    let (shared, columns): (Vec<&Column>, Vec<&Column>) = used.partition(|c| c.knob && agree(c));
     let common: Vec<String> = shared.iter().map(|c| format!("{} {}", c.name, (c.cell)(first))).collect();
     let note = if common.is_empty() {
         String::new()
