@@ -1,0 +1,19 @@
+//! Turns what a run found into things people read. Computes nothing: it renders a [`RunRecord`].
+
+#[cfg(test)]
+mod fixture;
+pub mod folder;
+pub mod html;
+pub mod plots;
+pub mod points;
+pub mod record;
+pub mod shortlist;
+pub mod summary;
+pub mod terminal;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod time;
+
+pub use folder::ReportFolder;
+pub use record::RunRecord;

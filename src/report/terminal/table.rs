@@ -1,0 +1,125 @@
+//! Plain aligned columns that never exceed the terminal's 100 columns.
+
+/// Widest line printed.
+pub const WIDTH: usize = 100;
+
+/// A table under construction; every row has as many cells as there are columns.
+#[derive(Debug, Clone)]
+pub struct Table {
+    columns: Vec<(String, bool)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Columns with their names; `true` for those aligned right.
+    pub fn new(columns: &[(&str, bool)]) -> Self {
+        Self { columns: columns.iter().map(|(n, right)| (n.to_string(), *right)).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// No cell of the last column must wrap harder than into lines of 12.
+    pub fn fits(&self) -> bool {
+        self.indent_of_last(&self.widths()) + 12 <= WIDTH
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        (0..self.columns.len())
+            .map(|i| {
+                let cells = self.rows.iter().filter_map(|r| r.get(i)).map(|c| width(c));
+                cells.chain([width(&self.columns[i].0)]).max().unwrap_or(0)
+            })
+            .collect()
+    }
+
+    fn indent_of_last(&self, widths: &[usize]) -> usize {
+        widths.iter().take(self.columns.len().saturating_sub(1)).map(|w| w + 2).sum::<usize>() + 2
+    }
+
+    /// The lines, two spaces in, the head first. The last column wraps where a line would exceed [`WIDTH`].
+    pub fn lines(&self) -> Vec<String> {
+        let widths = self.widths();
+        let before = self.indent_of_last(&widths);
+        let room = WIDTH.saturating_sub(before).max(12);
+        let head: Vec<String> = self.columns.iter().map(|(n, _)| n.clone()).collect();
+        std::iter::once(&head)
+            .chain(&self.rows)
+            .flat_map(|cells| self.row_lines(cells, &widths, before, room))
+            .collect()
+    }
+
+    fn row_lines(&self, cells: &[String], widths: &[usize], before: usize, room: usize) -> Vec<String> {
+        let last = self.columns.len().saturating_sub(1);
+        let mut line = "  ".to_string();
+        for (i, cell) in cells.iter().enumerate().take(last) {
+            let padding = " ".repeat(widths[i].saturating_sub(width(cell)));
+            let padded = if self.columns[i].1 { format!("{padding}{cell}") } else { format!("{cell}{padding}") };
+            line.push_str(&padded);
+            line.push_str("  ");
+        }
+        let tail = cells.get(last).map(String::as_str).unwrap_or_default();
+        let mut lines = Vec::new();
+        for (i, part) in wrap(tail, room).into_iter().enumerate() {
+            let start = if i == 0 { line.clone() } else { " ".repeat(before) };
+            let padding = if self.columns[last].1 {
+                " ".repeat(widths[last].saturating_sub(width(&part)))
+            } else {
+                String::new()
+            };
+            lines.push(format!("{start}{padding}{part}").trim_end().to_string());
+        }
+        lines
+    }
+}
+
+/// Columns a text takes (every character printed here is one wide).
+pub fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Breaks a text at spaces, and inside a word only where the word alone is too long. At least one line.
+pub fn wrap(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let mut rest: Vec<char> = word.chars().collect();
+        let used = lines.last().map_or(0, |l| width(l));
+        if used > 0 && used + 1 + rest.len() > room {
+            lines.push(String::new());
+        }
+        while rest.len() > room {
+            let head: String = rest.drain(..room).collect();
+            push(&mut lines, &head);
+            lines.push(String::new());
+        }
+        push(&mut lines, &rest.iter().collect::<String>());
+    }
+    lines
+}
+
+fn push(lines: &mut [String], word: &str) {
+    if let Some(line) = lines.last_mut() {
+        if !line.is_empty() && !word.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_and_long_texts_stay_inside() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefghij k", 4), ["abcd", "efgh", "ij k"]);
+        assert_eq!(wrap("", 4), [""]);
+        let mut table = Table::new(&[("n", true), ("text", false)]);
+        table.row(vec!["1".to_string(), "word ".repeat(80)]);
+        table.row(vec!["200".to_string(), "x".repeat(300)]);
+        assert!(table.lines().iter().all(|l| width(l) <= WIDTH));
+    }
+}
