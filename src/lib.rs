@@ -11,7 +11,6 @@ pub mod memory;
 pub mod model;
 pub mod objective;
 pub mod report;
-pub mod report;
 pub mod search;
 pub mod serve;
 pub mod source;
