@@ -7,6 +7,8 @@ use crate::Result;
 use clap::Args;
 use std::path::PathBuf;
 
+pub use cases::read as read_cases;
+
 /// What fits: one deployment's memory line by line, or a file of logged start-ups scored.
 #[derive(Debug, Args)]
 pub struct Memory {

@@ -225,7 +225,10 @@ fn buckets(arch: &Architecture, kv: KvFormat, deployment: &Deployment) -> ([Buck
                 let dims = f64::from(a.head_dim) + f64::from(a.v_head_dim.unwrap_or(a.head_dim));
                 let bytes = kv_heads_per_rank(a.kv_heads, ranks) * dims * kv.bytes();
                 let holds = a.window.map_or(Holds::All, |w| Holds::Window(f64::from(w)));
+                // Shared keys and values are cached twice (they are normed apart), but once where they are compressed.
+                let bytes = if a.shared_kv && a.compression.is_some() { bytes / 2.0 } else { bytes };
                 add(holds, group.count, bytes);
+                add(Holds::All, group.count, a.compression.map_or(0.0, |tokens| bytes / f64::from(tokens)));
                 add(Holds::All, group.count, index_bytes(a.indexer.as_ref()));
             }
             Mixer::Mla(a) => {

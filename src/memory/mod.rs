@@ -8,6 +8,8 @@ pub mod budget;
 pub mod cache;
 pub mod cases;
 pub mod plan;
+#[cfg(test)]
+mod tests;
 pub mod weights;
 
 pub use plan::MemoryPlan;

@@ -112,7 +112,7 @@ fn layer(arch: &Architecture, group: &LayerGroup, formats: &Formats, padding: Ex
     let mixer = match &group.mixer {
         Mixer::Gqa(a) => gqa(h, a, formats.attention, s),
         Mixer::Mla(a) => mla(h, a, formats.attention, s),
-        Mixer::Linear(a) => linear(arch, h, a, formats.attention, s),
+        Mixer::Linear(a) => linear(h, a, formats, s),
         Mixer::Mamba2(a) => mamba2(h, a, formats.attention, s),
         Mixer::None => 0.0,
     };
@@ -139,7 +139,19 @@ fn gqa(h: f64, a: &Gqa, format: WeightFormat, s: Shards) -> f64 {
     let bias = if a.qkv_bias { (q + kv) * BF16 } else { 0.0 } + if a.out_bias { h * BF16 } else { 0.0 };
     let norms = if a.qk_norm { 2.0 * d * BF16 } else { 0.0 } + if a.sinks { q_heads * BF16 } else { 0.0 };
     let index = a.indexer.as_ref().map_or(0.0, |i| indexer(h, h, i, format));
-    tensor(h * (q + kv), format.bytes()) + tensor(q_heads * dv * h, format.bytes()) + bias + norms + index
+    let b = format.bytes();
+    let input = match a.q_lora.map(f64::from) {
+        Some(rank) => tensor(h * (rank + kv), b) + tensor(rank * q, b),
+        None => tensor(h * (q + kv), b),
+    };
+    let output = match &a.out_lora {
+        Some(lora) => {
+            let (groups, rank) = (f64::from(lora.groups), f64::from(lora.rank));
+            tensor(q_heads * dv * rank, b) + tensor(groups * rank * h / s.attention, b)
+        }
+        None => tensor(q_heads * dv * h, b),
+    };
+    input + output + bias + norms + index
 }
 
 fn mla(h: f64, a: &Mla, format: WeightFormat, s: Shards) -> f64 {
@@ -171,23 +183,23 @@ fn indexer(h: f64, q_in: f64, i: &Indexer, format: WeightFormat) -> f64 {
     tensor(q_in * heads * d, format.bytes()) + h * d * format.bytes() + h * heads * BF16
 }
 
-fn linear(arch: &Architecture, h: f64, a: &LinearAttention, format: WeightFormat, s: Shards) -> f64 {
+fn linear(h: f64, a: &LinearAttention, formats: &Formats, s: Shards) -> f64 {
+    let input = formats.linear_input.unwrap_or(formats.attention).bytes();
     let keys = f64::from(a.key_heads * a.key_dim) / s.attention;
     let values = f64::from(a.value_heads * a.value_dim) / s.attention;
     let v_heads = f64::from(a.value_heads) / s.attention;
     let conv = (2.0 * keys + values) * f64::from(a.conv_width) * BF16;
-    let out = tensor(values * h, format.bytes());
-    if arch.family.starts_with("KimiLinear") {
-        // Kimi delta attention: Q, K, V in full, decay and output gate through a head-sized bottleneck.
-        let d = f64::from(a.value_dim);
-        let bottlenecks = 2.0 * (h * d + d * values);
-        return tensor(h * (2.0 * keys + values), format.bytes())
-            + (bottlenecks + h * v_heads) * format.bytes()
-            + conv
-            + out;
+    let out = tensor(values * h, formats.attention.bytes());
+    match a.gate_rank {
+        // Kimi delta attention: Q, K, V, then decay and output gate through a bottleneck, beta a value a head.
+        Some(rank) => {
+            let rank = f64::from(rank);
+            let bottlenecks = 2.0 * (h * rank + rank * values) + h * v_heads;
+            tensor(h * (2.0 * keys + values), input) + bottlenecks * BF16 + conv + out
+        }
+        // Gated delta net: Q, K, V and the output gate in one matrix, beta and decay in a second, unquantised one.
+        None => tensor(h * (2.0 * keys + 2.0 * values), input) + h * 2.0 * v_heads * BF16 + conv + out,
     }
-    // Gated delta net: Q, K, V and the output gate in one matrix, beta and decay in a second, unquantised one.
-    tensor(h * (2.0 * keys + 2.0 * values), format.bytes()) + h * 2.0 * v_heads * BF16 + conv + out
 }
 
 fn mamba2(h: f64, a: &Mamba2, format: WeightFormat, s: Shards) -> f64 {

@@ -93,6 +93,9 @@ impl fmt::Display for KvFormat {
 pub struct Formats {
     /// Attention projections (and other mixers').
     pub attention: WeightFormat,
+    /// Input projections of linear-attention layers, where they differ from the other mixers'.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linear_input: Option<WeightFormat>,
     /// Dense MLPs.
     pub dense: WeightFormat,
     /// Routed experts.
@@ -116,6 +119,7 @@ impl Formats {
     pub fn uniform(format: WeightFormat) -> Self {
         Self {
             attention: format,
+            linear_input: None,
             dense: format,
             experts: format,
             shared: format,

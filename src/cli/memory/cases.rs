@@ -21,7 +21,8 @@ pub fn run(file: &Path, json: bool) -> Result<u8> {
     Ok(exit::ANSWER)
 }
 
-fn read(file: &Path) -> Result<Vec<Case>> {
+/// Reads a cases file: the header must have every column of [`COLUMNS`].
+pub fn read(file: &Path) -> Result<Vec<Case>> {
     let name = file.display().to_string();
     let mut reader = csv::ReaderBuilder::new()
         .flexible(false)

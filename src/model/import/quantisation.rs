@@ -216,6 +216,7 @@ fn apply(rules: Rules, stack: &Stack) -> Stored {
     let bulk = experts.or(dense).or(attention).unwrap_or(rules.base);
     let formats = Formats {
         attention: attention.unwrap_or(bulk),
+        linear_input: None,
         dense: dense.unwrap_or(bulk),
         experts: experts.unwrap_or(bulk),
         shared: shared.or(experts).unwrap_or(bulk),
