@@ -12,7 +12,6 @@ pub mod model;
 pub mod objective;
 pub mod report;
 pub mod search;
-pub mod report;
 pub mod serve;
 pub mod source;
 pub mod space;
