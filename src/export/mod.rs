@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// What is to be started.
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchRequest<'a> {
-    /// Engine name, `vllm`, `sglang`, `trtllm` or `atom`; a suffix after `-` or `_` is ignored.
+    /// Engine name: one of [`ENGINES`], or a variant that names its base first (`vllm-atom`, `moreh-vllm`).
     pub engine: &'a str,
     /// The deployment.
     pub deployment: &'a Deployment,
@@ -49,11 +49,12 @@ pub const ENGINES: [&str; 4] = ["vllm", "sglang", "trtllm", "atom"];
 
 /// The commands for a deployment. An engine outside [`ENGINES`] is an error.
 pub fn launch(request: &LaunchRequest<'_>) -> Result<Launch> {
-    let base = request.engine.split(['-', '_']).next().unwrap_or(request.engine);
+    let mut parts = request.engine.split(['-', '_']);
+    let base = parts.find(|part| ENGINES.contains(part)).unwrap_or(request.engine);
     let mut launch = match base {
         "vllm" => vllm::launch(request),
         "sglang" => sglang::launch(request),
-        "trtllm" | "tensorrt" => trtllm::launch(request),
+        "trtllm" => trtllm::launch(request),
         "atom" => atom::launch(request),
         other => {
             let known = format!("Known: {}", ENGINES.join(", "));

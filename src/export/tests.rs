@@ -116,3 +116,18 @@ fn words_are_quoted_only_where_a_shell_would_split_them() {
     assert_eq!(shell("it's"), "'it'\\''s'");
     assert_eq!(shell(""), "''");
 }
+
+#[test]
+fn every_built_in_engine_can_be_launched() {
+    let workload = Workload::constant(1024, 1024);
+    for engine in crate::catalog::names(crate::catalog::Kind::Engine) {
+        let launch = of(engine, &deployment(), &workload);
+        let expected = match engine {
+            "atom" => "atom.entrypoints.openai_server",
+            "trtllm" => "trtllm-serve",
+            name if name.contains("sglang") => "sglang.launch_server",
+            _ => "vllm serve",
+        };
+        assert!(launch.shell().contains(expected), "{engine}: {}", launch.shell());
+    }
+}
