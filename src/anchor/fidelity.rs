@@ -62,9 +62,15 @@ pub fn predict<'a>(
 /// drain); a row far off contradicts itself, or its run did not ignore the end-of-text token.
 const LITTLE: (f64, f64) = (0.80, 1.15);
 
+/// Mean over median TPOT of a run that reached a steady state; beyond it some requests stalled, and the mean is theirs.
+const STEADY: (f64, f64) = (0.75, 1.35);
+
 /// Rows a fit may learn from: a TPOT, and figures that agree with each other.
 pub fn fits(case: &Case) -> bool {
     let m = &case.point;
+    if m.tpot_mean_over_median.is_some_and(|r| !(STEADY.0..STEADY.1).contains(&r)) {
+        return false;
+    }
     let Some(tpot) = m.tpot_ms else { return false };
     let osl = m.osl * (1.0 + m.range_ratio) / 2.0;
     match (m.ttft_ms, m.output_tok_s) {

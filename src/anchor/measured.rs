@@ -51,6 +51,8 @@ pub struct MeasuredPoint {
     pub ttft_p50_ms: Option<f64>,
     /// Mean TPOT, or the median where only that was recorded.
     pub tpot_ms: Option<f64>,
+    /// Mean over median TPOT, where both were recorded.
+    pub tpot_mean_over_median: Option<f64>,
     /// Output tokens per second.
     pub output_tok_s: Option<f64>,
     /// Input and output tokens per second.
@@ -192,6 +194,10 @@ fn row(shown: &str, columns: &HashMap<&str, usize>, record: &csv::StringRecord) 
         ttft_ms: number("ttft_mean_ms")?,
         ttft_p50_ms: number("ttft_median_ms")?,
         tpot_ms: number("tpot_mean_ms")?.or(number("tpot_median_ms")?).filter(|v| *v > 0.0),
+        tpot_mean_over_median: match (number("tpot_mean_ms")?, number("tpot_median_ms")?) {
+            (Some(mean), Some(median)) if mean > 0.0 && median > 0.0 => Some(mean / median),
+            _ => None,
+        },
         output_tok_s: number("output_tok_s")?,
         total_tok_s: number("total_tok_s")?,
         tok_s_per_gpu: number("tput_per_gpu")?,
