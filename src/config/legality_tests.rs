@@ -16,6 +16,9 @@ fn gqa(heads: u32, kv_heads: u32) -> Mixer {
         qk_norm: false,
         sinks: false,
         output_gate: false,
+        q_lora: None,
+        out_lora: None,
+        compression: None,
         shared_kv: false,
         indexer: None,
     })
@@ -38,6 +41,7 @@ fn model(name: &str, layers: u32, mixer: Mixer, ffn: Ffn, dtype: &str, format: W
         published: None,
         aliases: vec![],
         source: "test".into(),
+        notes: vec![],
     }
 }
 

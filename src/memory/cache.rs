@@ -123,7 +123,7 @@ impl CacheLayout {
         let window: f64 =
             buckets.iter().filter(|b| matches!(b.holds, Holds::Window(_))).map(|b| b.layers * b.bytes).sum();
         self.separate_state_bytes =
-            buckets.iter().filter(|b| b.holds == Holds::State).map(|b| b.layers * b.bytes).sum();
+            buckets.iter().filter(|b| b.holds == Holds::State).map(|b| b.layers * b.bytes).fold(0.0, |a, b| a + b);
         let per_token = if full > 0.0 { full + window_ratio * window } else { window };
         self.bytes_per_block = per_token * block;
         self.push(Group { holds: Holds::All, copies: 1.0, block_tokens: block });

@@ -90,7 +90,7 @@ impl MemoryModel {
         running_per_rank: f64,
     ) -> MemoryPlan {
         let activation = self.activation.peak(max_num_batched_tokens, self.max_num_seqs);
-        let state = self.cache.separate_state_bytes * running_per_rank;
+        let state = (self.cache.separate_state_bytes * running_per_rank).max(0.0);
         let split = budget::split(
             self.fraction_of,
             self.fraction,

@@ -98,12 +98,14 @@ fn rotary_share(family: &str) -> f64 {
 /// Above 10 MiB a request gets a segment of whole 2 MiB; what is left over is split off for others only when it is
 /// larger than 1 MiB, so up to 1 MiB stays with the tensor (`c10/cuda/CUDACachingAllocator`: kRoundLarge, kSmallSize).
 pub fn tensor(elements: f64, bytes_per_element: f64) -> f64 {
-    let size = elements * bytes_per_element;
+    // 4, 8 or 16 bits of payload; scales are a tensor of their own.
+    let payload = [2.0, 1.0, 0.5].into_iter().find(|p| *p <= bytes_per_element).unwrap_or(bytes_per_element);
+    let (size, scales) = (elements * payload, elements * (bytes_per_element - payload));
     if size <= 10.0 * MIB {
-        return size;
+        return size + scales;
     }
     let segment = (size / (2.0 * MIB)).ceil() * 2.0 * MIB;
-    if segment - size <= MIB { segment } else { size }
+    scales + if segment - size <= MIB { segment } else { size }
 }
 
 /// One layer's weights on a rank.

@@ -40,6 +40,7 @@ pub(crate) fn stub(moe: bool) -> Model {
         published: None,
         aliases: vec![],
         source: "test".into(),
+        notes: vec![],
     }
 }
 

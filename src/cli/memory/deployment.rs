@@ -5,6 +5,7 @@ use crate::error::exit;
 use crate::memory::{MemoryModel, MemoryPlan};
 use crate::model::{Architecture, Ffn, KvFormat, Mixer, Model};
 use crate::target::{EngineProfile, EngineSettings, Target};
+use crate::units::Bytes;
 use crate::{Error, Result};
 use clap::Args;
 
@@ -82,8 +83,17 @@ pub fn run(args: &Arguments, json: bool) -> Result<u8> {
     };
     let plan = plan_of(&compiled);
     let binds = binds(&plan);
-    let repair =
-        if plan.fits() { None } else { Some(repair(&compiled, &plan, &deployment, &model.architecture, longest)) };
+    // The next width that the rules allow and that fits.
+    let wider = || {
+        let widths = std::iter::successors(Some(deployment.tp * 2), |tp| Some(tp * 2));
+        widths.take_while(|tp| tp * deployment.pp <= target.gpus()).find(|tp| {
+            let wide = Deployment { tp: *tp, ..deployment.clone() };
+            let formats = &checkpoint.formats;
+            check(&model.architecture, &wide, &target).is_ok()
+                && plan_of(&MemoryModel::compile(&model.architecture, formats, &target.gpu, &engine, &wide)).fits()
+        })
+    };
+    let repair = (!plan.fits()).then(|| repair(&compiled, &plan, &deployment, longest, wider()));
     if json {
         let document = serde_json::json!({
             "target": target.name, "model": model.architecture.name, "engine": profile.name, "note": profile.note,
@@ -106,7 +116,8 @@ pub fn run(args: &Arguments, json: bool) -> Result<u8> {
         );
         print_plan(&plan, &engine, longest, &deployment, binds);
         if let Some(repair) = &repair {
-            println!("does not fit: {repair}");
+            println!("does not fit:");
+            println!("  {repair}");
         }
         if !profile.note.is_empty() {
             println!("note: {}", profile.note);
@@ -149,10 +160,10 @@ fn deployment(args: &Arguments, target: &Target, engine: &EngineSettings, dtype:
 /// Splits that cannot be.
 fn check(arch: &Architecture, d: &Deployment, target: &Target) -> Result<()> {
     let fault = |tried: String, found: String, repair: &str| Err(Error::input(tried, found, repair));
-    if d.tp % d.ep != 0 {
+    if !d.tp.is_multiple_of(d.ep) {
         return fault(format!("ep {}", d.ep), format!("does not divide tp {}", d.tp), "Choose a divisor of tp");
     }
-    if d.tp % d.attention_dp != 0 {
+    if !d.tp.is_multiple_of(d.attention_dp) {
         return fault(
             format!("attention-dp {}", d.attention_dp),
             format!("does not divide tp {}", d.tp),
@@ -175,7 +186,7 @@ fn check(arch: &Architecture, d: &Deployment, target: &Target) -> Result<()> {
             Mixer::Mamba2(a) => a.heads,
             Mixer::None => continue,
         };
-        if heads % ranks != 0 {
+        if !heads.is_multiple_of(ranks) {
             return fault(
                 format!("{ranks} ranks share attention"),
                 format!("do not divide {heads} heads ({})", arch.name),
@@ -183,7 +194,7 @@ fn check(arch: &Architecture, d: &Deployment, target: &Target) -> Result<()> {
             );
         }
         if let Ffn::Moe(m) = &group.ffn
-            && m.experts % d.ep != 0
+            && !m.experts.is_multiple_of(d.ep)
         {
             return fault(format!("ep {}", d.ep), format!("does not divide {} experts", m.experts), "Choose a divisor");
         }
@@ -213,7 +224,7 @@ fn binds(plan: &MemoryPlan) -> &'static str {
 }
 
 /// The nearest change that would fit.
-fn repair(model: &MemoryModel, plan: &MemoryPlan, d: &Deployment, arch: &Architecture, longest: u32) -> String {
+fn repair(model: &MemoryModel, plan: &MemoryPlan, d: &Deployment, longest: u32, wider: Option<u32>) -> String {
     let batch = f64::from(d.max_num_batched_tokens);
     if plan.kv_available.0 > 0.0 {
         let fits = model.longest(plan.kv_available.0, batch);
@@ -228,18 +239,15 @@ fn repair(model: &MemoryModel, plan: &MemoryPlan, d: &Deployment, arch: &Archite
     if plan.activation.0 > over {
         return format!(
             "over by {}; the activation takes {}: lower --max-num-batched-tokens or --max-num-seqs",
-            crate::units::Bytes(over),
+            Bytes(over),
             plan.activation
         );
     }
-    let wider = d.tp * 2;
-    let splits = if arch.is_moe() { "tp or pp" } else { "tp" };
-    format!(
-        "over by {}; the weights take {} of {} a rank: split them further ({splits}, e.g. tp {wider}) or take a smaller weight format",
-        crate::units::Bytes(over),
-        plan.weights,
-        plan.total
-    )
+    let split = match wider {
+        Some(tp) => format!("--tp {tp} fits"),
+        None => "no tensor-parallel width on this target fits; take a smaller weight format or more stages".into(),
+    };
+    format!("over by {}, the weights take {} of {} a rank; {split}", Bytes(over), plan.weights, plan.total)
 }
 
 fn print_plan(plan: &MemoryPlan, engine: &EngineSettings, longest: u32, d: &Deployment, binds: &str) {
@@ -259,7 +267,7 @@ fn print_plan(plan: &MemoryPlan, engine: &EngineSettings, longest: u32, d: &Depl
         println!("  {name:<28} {:>12}  {remark}{mark}", bytes.to_string());
     }
     println!("  KV per token of context      {:>10.0} B", plan.kv_bytes_per_token.0);
-    println!("  KV of a {longest}-token request {}", plan.kv_bytes_per_request);
+    println!("  KV of one longest request    {:>12}  {longest} tokens", plan.kv_bytes_per_request.to_string());
     println!("  KV tokens                    {:>12.0}  at {longest} tokens a request", plan.kv_tokens);
     println!("  maximum concurrency          {:>12.2}", plan.max_concurrency);
 }
