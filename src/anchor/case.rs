@@ -47,6 +47,12 @@ impl Case {
         format!("{} {} {}", self.regime.gpu, self.regime.engine, self.model)
     }
 
+    /// Time of all prefills at the dense peak over the time of the measured run; `None` without a measured rate.
+    pub fn prefill_share_of_peak(&self) -> Option<f64> {
+        let per_request_ms = 1e3 * self.load.osl / self.point.output_tok_s? * f64::from(self.deployment.replicas);
+        Some(self.prefill.roof / per_request_ms)
+    }
+
     /// The closed loop under the given constants.
     pub fn solve(&self, constants: &Constants) -> ClosedLoop {
         let mut load = self.load;

@@ -62,6 +62,12 @@ pub fn predict<'a>(
 /// drain); a row far off contradicts itself, or its run did not ignore the end-of-text token.
 const LITTLE: (f64, f64) = (0.80, 1.15);
 
+/// A run of short answers whose prompts are this much longer spends its time in prefill.
+const SHORT_ANSWER: f64 = 256.0;
+/// See [`SHORT_ANSWER`].
+const PREFILL_HEAVY: f64 = 8.0;
+/// Such a run at a smaller share of the peak ran without the engine's usual prefill kernels; it tells nothing of others.
+const SLOW_PREFILL: f64 = 0.08;
 /// Mean over median TPOT of a run that reached a steady state; beyond it some requests stalled, and the mean is theirs.
 const STEADY: (f64, f64) = (0.75, 1.35);
 
@@ -72,6 +78,12 @@ pub fn fits(case: &Case) -> bool {
         return false;
     }
     let Some(tpot) = m.tpot_ms else { return false };
+    if m.osl <= SHORT_ANSWER
+        && m.isl >= PREFILL_HEAVY * m.osl
+        && case.prefill_share_of_peak().is_some_and(|share| share < SLOW_PREFILL)
+    {
+        return false;
+    }
     let osl = m.osl * (1.0 + m.range_ratio) / 2.0;
     match (m.ttft_ms, m.output_tok_s) {
         (Some(ttft), Some(rate)) => {
