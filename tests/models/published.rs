@@ -17,7 +17,7 @@ fn room(published: f64) -> f64 {
 /// Publishers count the embedding and the head among the active parameters or leave them out, so the figure lies
 /// between the count without a head and the count with both; the rounding of the figure comes on top.
 fn active_agrees(p: &Parameters, published: f64) -> bool {
-    let half = if published.fract() == 0.0 { 0.5 } else { 0.05 };
+    let half = if published.fract() == 0.0 { 0.5 } else { f64::max(0.05, published * 0.005) };
     let active = p.active() as f64 / 1e9;
     active - p.output as f64 / 1e9 - half <= published && published <= active + p.embedding as f64 / 1e9 + half
 }
@@ -65,6 +65,10 @@ const CARDS: &[(&str, f64, Option<f64>)] = &[
     ("Nemotron-3-Nano-30B", 31.6, Some(3.2)),
     ("Nemotron-3.5-Lightning-30B", 31.6, Some(3.2)),
     ("MiMo-7B", 7.6, None),
+    ("Qwen3-32B", 32.8, None),
+    // The weight indexes, which count the encoder.
+    ("Qwen3-VL-32B", 33.4, None),
+    ("Qwen3-VL-8B", 8.77, None),
 ];
 
 /// `235B-A22B` in a name.
