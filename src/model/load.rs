@@ -71,7 +71,7 @@ impl Model {
                 return bad(format!("a token takes {} experts of {}", moe.top_k, moe.experts));
             }
             if let Mixer::Gqa(a) = &group.mixer
-                && a.heads % a.kv_heads != 0
+                && !a.heads.is_multiple_of(a.kv_heads)
             {
                 return bad(format!("{} key-value heads do not divide {} heads", a.kv_heads, a.heads));
             }

@@ -42,7 +42,11 @@ fn every_preset_agrees_with_its_publisher() {
     for name in catalog::names(Kind::Model) {
         let model = Model::load(name).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(model.architecture.name, name);
-        let published = model.published.unwrap_or_else(|| panic!("{name} states no published figure"));
+        let Some(published) = model.published else {
+            // Their publishers state no count that the shapes could be held against.
+            assert!(["glm-5.3-flash", "inkling-small"].contains(&name), "{name} states no published figure");
+            continue;
+        };
         let p = model.architecture.parameters();
         wrong.extend(check(name, &p, published.parameters_b, published.active_parameters_b));
     }
