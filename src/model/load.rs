@@ -71,7 +71,7 @@ impl Model {
                 return bad(format!("a token takes {} experts of {}", moe.top_k, moe.experts));
             }
             if let Mixer::Gqa(a) = &group.mixer
-                && a.heads % a.kv_heads != 0
+                && !a.heads.is_multiple_of(a.kv_heads)
             {
                 return bad(format!("{} key-value heads do not divide {} heads", a.kv_heads, a.heads));
             }
@@ -186,7 +186,8 @@ fn find(asked: &str) -> Option<&'static str> {
 ///
 /// `DeepSeek-R1-0528-MXFP4` is `deepseek-r1`, `Meta-Llama-3.1-8B-Instruct` is `llama-3.1-8b`.
 pub(crate) fn plain_name(name: &str) -> String {
-    let cut = name.split('(').next().unwrap_or(name).trim().to_lowercase().replace([' ', '_'], "-");
+    let cut =
+        name.split('(').next().unwrap_or(name).trim().to_lowercase().replace([' ', '_'], "-").replace("-bit", "bit");
     let mut parts: Vec<&str> = cut.split('-').filter(|p| !p.is_empty()).collect();
     if parts.first() == Some(&"meta") && parts.len() > 1 {
         parts.remove(0);

@@ -67,7 +67,7 @@ pub const FAMILIES: &[(&str, f64, Option<f64>, &str)] = &[
     ),
     (
         "Kimi-Linear-48B-A3B",
-        49.1,
+        48.0,
         Some(3.0),
         r#"{"architectures":["KimiLinearForCausalLM"],"model_type":"kimi_linear","hidden_size":2304,"intermediate_size":9216,"moe_intermediate_size":1024,"num_experts":256,"num_experts_per_token":8,"num_shared_experts":1,"first_k_dense_replace":1,"moe_layer_freq":1,"num_attention_heads":32,"num_key_value_heads":32,"head_dim":72,"kv_lora_rank":512,"q_lora_rank":null,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"num_hidden_layers":27,"vocab_size":163840,"model_max_length":1048576,"linear_attn_config":{"full_attn_layers":[4,8,12,16,20,24,27],"kda_layers":[1,2,3],"head_dim":128,"num_heads":32,"short_conv_kernel_size":4}}"#,
     ),

@@ -35,9 +35,6 @@ fn every_measured_model_has_a_preset() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// Models of the scored memory logs whose shapes are not public.
-const UNKNOWN: &[&str] = &["GLM-5.3-Flash EXL3", "Inkling-Small MXFP4 (Quark)"];
-
 #[test]
 fn every_scored_memory_log_has_a_preset() {
     let Some(file) = data("engine_memory_logs.csv") else { return };
@@ -49,7 +46,7 @@ fn every_scored_memory_log_has_a_preset() {
     for row in reader.records() {
         let row = row.unwrap();
         let scored = &row[kv] == "yes" || &row[weights] == "yes";
-        if scored && Model::preset_name(&row[model]).is_none() && !UNKNOWN.contains(&&row[model]) {
+        if scored && Model::preset_name(&row[model]).is_none() {
             missing.insert(row[model].to_string());
         }
     }

@@ -108,7 +108,7 @@ fn page(model: &Model) -> String {
     for note in &model.notes {
         out += &format!("Note: {note}\n");
     }
-    out
+    out.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 fn table(header: &[&str]) -> Table {

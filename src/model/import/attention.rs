@@ -21,7 +21,7 @@ pub(super) fn mixers(f: &Fields, family: &Family, layers: usize) -> Result<Vec<M
 fn attention_layers(f: &Fields, family: &Family, layers: usize) -> Result<Vec<Mixer>> {
     let full = gqa(f, family)?;
     let windowed = windowed(f, family, &full)?;
-    let linear = |at: &str| -> Result<Mixer> { Ok(Mixer::Linear(delta_net(f, at)?)) };
+    let linear = || -> Result<Mixer> { Ok(Mixer::Linear(delta_net(f)?)) };
     if let Some(pattern) = f.per_layer("hybrid_layer_pattern", layers)? {
         let local = local_heads(f, &windowed)?;
         return Ok(pattern.iter().map(|k| Mixer::Gqa(if *k == 0 { full.clone() } else { local.clone() })).collect());
@@ -36,7 +36,7 @@ fn attention_layers(f: &Fields, family: &Family, layers: usize) -> Result<Vec<Mi
             "sliding_attention" | "chunked_attention" => {
                 Err(f.bad("layer_types", &format!("has `{kind}` but the file gives no window")))
             }
-            "linear_attention" => linear("layer_types"),
+            "linear_attention" => linear(),
             other => Err(f.bad(
                 "layer_types",
                 &format!(
@@ -49,7 +49,7 @@ fn attention_layers(f: &Fields, family: &Family, layers: usize) -> Result<Vec<Mi
     }
     if f.has("linear_num_value_heads") {
         let every = f.need(&["full_attention_interval"])? as usize;
-        let one = |i: usize| if (i + 1) % every == 0 { Ok(Mixer::Gqa(full.clone())) } else { linear("linear") };
+        let one = |i: usize| if (i + 1).is_multiple_of(every) { Ok(Mixer::Gqa(full.clone())) } else { linear() };
         return (0..layers).map(one).collect();
     }
     let is_windowed = window_rule(f, family, layers, windowed.window.is_some())?;
@@ -85,7 +85,7 @@ fn window_rule(f: &Fields, family: &Family, layers: usize, has_window: bool) -> 
         }
         (Windows::AllButEvery(n), stated) => {
             let n = stated.unwrap_or(n) as usize;
-            (0..layers).map(|i| (i + 1) % n != 0).collect()
+            (0..layers).map(|i| !(i + 1).is_multiple_of(n)).collect()
         }
     })
 }
@@ -97,14 +97,14 @@ pub(super) fn gqa(f: &Fields, family: &Family) -> Result<Gqa> {
         Some(kv) => kv,
         None => heads,
     };
-    if heads % kv_heads != 0 {
+    if !heads.is_multiple_of(kv_heads) {
         return Err(f.bad("num_key_value_heads", &format!("is {kv_heads}, which does not divide {heads} heads")));
     }
     let head_dim = match f.above_zero(&["head_dim", "attention_head_dim"])? {
         Some(d) => d,
         None => {
             let hidden = f.need(&["hidden_size"])?;
-            if hidden % heads != 0 {
+            if !hidden.is_multiple_of(heads) {
                 return Err(f.bad("num_attention_heads", &format!("is {heads}, which does not divide {hidden}")));
             }
             hidden / heads
@@ -162,7 +162,7 @@ fn local_heads(f: &Fields, windowed: &Gqa) -> Result<Gqa> {
 }
 
 /// Gated delta net (Qwen 3-Next, 3.5).
-fn delta_net(f: &Fields, _at: &str) -> Result<LinearAttention> {
+fn delta_net(f: &Fields) -> Result<LinearAttention> {
     Ok(LinearAttention {
         key_heads: f.need(&["linear_num_key_heads"])?,
         value_heads: f.need(&["linear_num_value_heads"])?,

@@ -111,7 +111,11 @@ fn sparse_layers(f: &Fields, layers: usize) -> Result<Vec<bool>> {
     let every = f.above_zero(&["moe_layer_freq"])?.unwrap_or(1) as usize;
     let dense: Vec<u64> = f.list("mlp_only_layers").into_iter().flatten().filter_map(|v| v.as_u64()).collect();
     let sparse = |i: usize| {
-        i >= first && i as u64 <= last && (i + 1) % step == 0 && i % every == 0 && !dense.contains(&(i as u64))
+        i >= first
+            && i as u64 <= last
+            && (i + 1).is_multiple_of(step)
+            && i.is_multiple_of(every)
+            && !dense.contains(&(i as u64))
     };
     Ok((0..layers).map(sparse).collect())
 }

@@ -114,6 +114,8 @@ pub(super) struct Pattern {
     globs: Vec<String>,
     /// A bare part (`gate`, `self_attn`) means any name that holds it as a part.
     loose: bool,
+    /// The one layer it speaks of, where it does; most of the hundreds of entries of a published list do.
+    layer: Option<usize>,
 }
 
 impl Pattern {
@@ -124,10 +126,20 @@ impl Pattern {
             None => vec![text.to_string()],
         };
         let loose = globs.iter().all(|g| !g.contains('*') && !g.contains("layers."));
-        Some(Self { globs: globs.iter().map(|g| from_layers(g)).collect(), loose })
+        let globs: Vec<String> = globs.iter().map(|g| from_layers(g)).collect();
+        let layer = match globs.as_slice() {
+            [one] => one.strip_prefix("layers.").and_then(|g| g.split_once('.')?.0.parse().ok()),
+            _ => None,
+        };
+        Some(Self { globs, loose, layer })
     }
 
-    /// Means this matrix, or a part of the tree that holds it. `name` starts at `layers.` or is a top-level name.
+    /// Could mean a matrix of this layer.
+    pub fn concerns(&self, layer: usize) -> bool {
+        self.layer.is_none_or(|l| l == layer)
+    }
+
+    /// Means this matrix, or a part of the tree that holds it.
     pub fn means(&self, name: &str) -> bool {
         self.globs.iter().any(|glob| {
             if self.loose {

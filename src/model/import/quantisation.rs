@@ -163,7 +163,7 @@ impl Rules {
         Ok(object(q, "global_quant_config").and_then(quark_scheme))
     }
 
-    fn format(&self, group: Group, names: &[String]) -> WeightFormat {
+    fn format(&self, group: Group, layer: usize, names: &[String]) -> WeightFormat {
         if self.experts_only && group != Group::Experts {
             return WeightFormat::Bf16;
         }
@@ -172,7 +172,7 @@ impl Rules {
         if let Some(format) = names.iter().find_map(exact) {
             return *format;
         }
-        let any = |p: &Pattern| names.iter().any(|n| p.means(n));
+        let any = |p: &Pattern| p.concerns(layer) && names.iter().any(|n| p.means(n));
         if self.excluded.iter().any(any) {
             return WeightFormat::Bf16;
         }
@@ -189,7 +189,7 @@ fn apply(rules: Rules, stack: &Stack) -> Stored {
         for module in modules::of_layer(stack.hidden, layer) {
             let short = module.names.iter().map(|n| format!("layers.{number}.{n}"));
             let names: Vec<String> = short.flat_map(|n| [format!("model.{n}"), n]).collect();
-            let format = rules.format(module.group, &names);
+            let format = rules.format(module.group, number, &names);
             let vote = votes.entry((module.group as u8, format)).or_default();
             *vote = vote.saturating_add(module.weights);
         }
