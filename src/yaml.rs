@@ -115,7 +115,7 @@ mod tests {
         at(&mi355x().replace("  gpus: 8\n", ""), &["mine.yaml:1", "missing field `gpus`"]);
         at(
             &mi355x().replace("price:", "prize:"),
-            &["mine.yaml:20:1", "unknown field `prize`", "Did you mean `price`?"],
+            &["mine.yaml:19:1", "unknown field `prize`", "Did you mean `price`?"],
         );
         at(&mi355x()[..900], &["mine.yaml:"]);
         at("- a\n- b\n", &["invalid type: sequence"]);
