@@ -124,10 +124,10 @@ fn engines() -> Result<Listing> {
         let e = EngineProfile::load(name)?;
         let changes: Vec<&str> = e.versions.iter().map(|v| v.since.as_str()).collect();
         let fraction = e.settings(None).memory_fraction;
-        Ok(vec![name.to_string(), e.title.clone(), fraction.to_string(), changes.join(" "), e.note.clone()])
+        Ok(vec![name.to_string(), e.title.clone(), fraction.to_string(), changes.join(" ")])
     };
     const HEAD: &[(&str, bool)] =
-        &[("engine", false), ("title", false), ("memory fraction", true), ("changes at", false), ("note", false)];
+        &[("engine", false), ("title", false), ("memory fraction", true), ("changes at", false)];
     Ok((HEAD, each(Kind::Engine, row)?))
 }
 
@@ -142,9 +142,9 @@ fn spaces() -> Result<Listing> {
 fn objectives() -> Result<Listing> {
     let row = |name: &str| {
         let (objective, _) = Objective::load(name)?;
-        Ok(vec![name.to_string(), objective.sentence(), objective.about])
+        Ok(vec![name.to_string(), objective.sentence()])
     };
-    Ok((&[("objective", false), ("what it asks for", false), ("use", false)], each(Kind::Objective, row)?))
+    Ok((&[("objective", false), ("what it asks for", false)], each(Kind::Objective, row)?))
 }
 
 fn each(kind: Kind, row: impl Fn(&str) -> Result<Vec<String>>) -> Result<Vec<Vec<String>>> {

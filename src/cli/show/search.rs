@@ -38,7 +38,7 @@ pub fn space(arguments: SpaceArguments) -> Result<u8> {
         println!("{:#}", json!({ "name": file.name, "about": file.about, "knobs": file.knobs }));
         return Ok(exit::ANSWER);
     }
-    println!("{}: {} ({})\n", file.name, file.about, document.origin);
+    println!("{}: {}\n{}\n", file.name, file.about, document.origin);
     let k = &file.knobs;
     let mut table = Table::new(&[("knob", false), ("values", true), ("", false)]);
     let mut add = |knob: &str, (count, text): (String, String)| table.row(vec![knob.to_string(), count, text]);
@@ -86,7 +86,7 @@ pub fn objective(arguments: ObjectiveArguments) -> Result<u8> {
         println!("{document:#}");
         return Ok(exit::ANSWER);
     }
-    println!("{}: {} ({})\n", objective.name, objective.about, document.origin);
+    println!("{}: {}\n{}\n", objective.name, objective.about, document.origin);
     println!("{}", objective.sentence());
     println!("  {}: {}", objective.metric, objective.metric.meaning());
     for slo in &objective.slos {
