@@ -77,15 +77,43 @@ pub fn names(kind: Kind) -> Vec<&'static str> {
     names
 }
 
+/// Larger files are no documents of this kind.
+const MOST_BYTES: u64 = 16 << 20;
+
 /// Opens a file where `name_or_path` is one, else the built-in document of that name.
+///
+/// # Errors
+/// A folder, a file that cannot be read, is too large or is not UTF-8; a name that is neither file nor built-in.
 pub fn open(kind: Kind, name_or_path: &str) -> Result<Document> {
     let path = Path::new(name_or_path);
     if path.is_file() {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::input(name_or_path, format!("cannot be read: {e}"), ""))?;
-        return Ok(Document { origin: name_or_path.to_string(), text });
+        return read(kind, name_or_path);
     }
-    built_in(kind, name_or_path).ok_or_else(|| not_found(kind, name_or_path))
+    if let Some(document) = built_in(kind, name_or_path) {
+        return Ok(document);
+    }
+    if path.is_dir() {
+        return Err(Error::input(name_or_path, "is a folder", format!("Give the YAML file of a {}", kind.word())));
+    }
+    Err(not_found(kind, name_or_path))
+}
+
+fn read(kind: Kind, path: &str) -> Result<Document> {
+    let unreadable = |e: std::io::Error| Error::input(path, format!("cannot be read: {e}"), "");
+    let size = std::fs::metadata(path).map_err(unreadable)?.len();
+    if size > MOST_BYTES {
+        return Err(Error::input(
+            path,
+            format!("holds {size} bytes"),
+            format!("Give the YAML file of a {}", kind.word()),
+        ));
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
+        Error::input(format!("{path}:{line}"), "is not UTF-8 text", format!("Give the YAML file of a {}", kind.word()))
+    })?;
+    Ok(Document { origin: path.to_string(), text })
 }
 
 /// The built-in document of a name.
@@ -117,4 +145,45 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .filter(|(score, _)| *score > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, k)| k)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open_bytes(bytes: &[u8]) -> Result<Document> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.yaml");
+        std::fs::write(&path, bytes).unwrap();
+        open(Kind::Target, path.to_str().unwrap())
+    }
+
+    #[test]
+    fn a_file_wins_over_a_built_in_and_bytes_must_be_text() {
+        assert_eq!(open_bytes(b"name: x\n").unwrap().text, "name: x\n");
+        let text = open_bytes(b"name: x\nabout: \xff\xfe\n").unwrap_err().to_string();
+        assert!(text.contains("mine.yaml:2: is not UTF-8 text. Give the YAML file of a target"), "{text}");
+    }
+
+    #[test]
+    fn a_folder_and_an_unknown_name_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = open(Kind::Space, folder.path().to_str().unwrap()).unwrap_err().to_string();
+        assert!(text.ends_with("is a folder. Give the YAML file of a space"), "{text}");
+        let text = open(Kind::Target, "mi355").unwrap_err().to_string();
+        assert!(
+            text.starts_with("target `mi355`: no file and no built-in of that name. Did you mean the built-in `mi35"),
+            "{text}"
+        );
+        let text = open(Kind::Target, "no/such.yaml").unwrap_err().to_string();
+        assert!(text.starts_with("target `no/such.yaml`: no such file"), "{text}");
+    }
+
+    #[test]
+    fn every_kind_has_built_ins_sorted() {
+        for kind in [Kind::Target, Kind::Engine, Kind::Space, Kind::Objective, Kind::Calibration] {
+            let names = names(kind);
+            assert!(!names.is_empty() && names.is_sorted(), "{kind:?}: {names:?}");
+        }
+    }
 }

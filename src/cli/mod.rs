@@ -4,6 +4,7 @@
 
 pub mod calibrate;
 pub mod fidelity;
+pub mod list;
 pub mod memory;
 pub mod show;
 pub mod tune;
@@ -23,6 +24,7 @@ pub struct Cli {
 enum Command {
     Calibrate(calibrate::CalibrateArgs),
     Fidelity(fidelity::FidelityArgs),
+    List(list::List),
     Memory(memory::Memory),
     Show(show::Show),
 }
@@ -32,6 +34,7 @@ pub fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Fidelity(args) => fidelity::run(&args),
+        Command::List(list) => list::run(list),
         Command::Memory(memory) => memory::run(memory),
         Command::Show(show) => show::run(show),
     }

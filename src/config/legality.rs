@@ -110,11 +110,10 @@ impl Legality {
         if !(d.memory_fraction > 0.0 && d.memory_fraction <= 1.0) {
             broken.push(Violation::MemoryFraction { fraction: d.memory_fraction });
         }
-        if let Some(s) = &d.speculation {
-            if !(s.tokens_per_step >= 1.0 && s.tokens_per_step <= f64::from(s.draft_tokens) + 1.0) {
-                broken
-                    .push(Violation::Speculation { draft_tokens: s.draft_tokens, tokens_per_step: s.tokens_per_step });
-            }
+        if let Some(s) = &d.speculation
+            && !(s.tokens_per_step >= 1.0 && s.tokens_per_step <= f64::from(s.draft_tokens) + 1.0)
+        {
+            broken.push(Violation::Speculation { draft_tokens: s.draft_tokens, tokens_per_step: s.tokens_per_step });
         }
         if !broken.is_empty() {
             // The rules below divide by these.

@@ -156,7 +156,9 @@ impl Violation {
             }
             Violation::Stages { layers, .. } => format!("Use pp {layers} or less."),
             Violation::IdleReplicas { concurrency, .. } => {
-                format!("Use {concurrency} replicas or fewer, or a higher concurrency.")
+                let replicas =
+                    if *concurrency == 1 { "1 replica" } else { &format!("{concurrency} replicas or fewer") };
+                format!("Use {replicas}, or a higher concurrency.")
             }
             Violation::NoCheckpoint { known, .. } => format!("Published: {}.", known.join(", ")),
             Violation::MemoryFraction { .. } => "Give a share above 0 and up to 1.".to_string(),

@@ -112,10 +112,10 @@ impl Objective {
     pub fn judge(&self, metrics: &ServingMetrics) -> std::result::Result<f64, Miss> {
         let mut worst: Option<Miss> = None;
         for (at, slo) in self.slos.iter().enumerate() {
-            if let Some((value, overshoot)) = slo.overshoot(metrics) {
-                if worst.is_none_or(|w| overshoot > w.overshoot) {
-                    worst = Some(Miss { slo: at, value, overshoot });
-                }
+            if let Some((value, overshoot)) = slo.overshoot(metrics)
+                && worst.is_none_or(|w| overshoot > w.overshoot)
+            {
+                worst = Some(Miss { slo: at, value, overshoot });
             }
         }
         match worst {

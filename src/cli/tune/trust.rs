@@ -6,10 +6,12 @@ use crate::cost::calibration::Support;
 use crate::report::record::{CalibrationLevel, CalibrationStatement};
 use crate::target::{GpuFamily, Target};
 
+/// Which count of measured rows a figure rests on.
+type Points = fn(&Support) -> u32;
+
 /// One statement for TPOT (and the throughput that follows from it), one for TTFT.
 pub fn statements(calibration: &Calibration, target: &Target, engine: &str, model: &str) -> Vec<CalibrationStatement> {
-    let figures: [(&str, fn(&Support) -> u32); 2] =
-        [("TPOT and throughput", |s| s.tpot_points), ("TTFT", |s| s.ttft_points)];
+    let figures: [(&str, Points); 2] = [("TPOT and throughput", |s| s.tpot_points), ("TTFT", |s| s.ttft_points)];
     figures.map(|(figure, points)| statement(calibration, target, engine, model, figure, points)).to_vec()
 }
 
@@ -19,7 +21,7 @@ fn statement(
     engine: &str,
     model: &str,
     figure: &str,
-    points: fn(&Support) -> u32,
+    points: Points,
 ) -> CalibrationStatement {
     let gpu = &target.gpu.name;
     let measured: Vec<&Support> = calibration.support.iter().filter(|s| points(s) > 0).collect();
@@ -47,7 +49,7 @@ fn statement(
 }
 
 /// `84 runs of vllm-atom, 12 of sglang`.
-fn runs(rows: &[&Support], points: fn(&Support) -> u32) -> String {
+fn runs(rows: &[&Support], points: Points) -> String {
     let mut by_engine: Vec<(&str, u32)> = Vec::new();
     for row in rows {
         match by_engine.iter_mut().find(|(engine, _)| *engine == row.engine) {
