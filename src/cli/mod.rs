@@ -5,6 +5,7 @@
 pub mod calibrate;
 pub mod fidelity;
 pub mod memory;
+pub mod project;
 pub mod show;
 pub mod tune;
 
@@ -24,6 +25,7 @@ enum Command {
     Calibrate(calibrate::CalibrateArgs),
     Fidelity(fidelity::FidelityArgs),
     Memory(memory::Memory),
+    Project(project::Arguments),
     Show(show::Show),
 }
 
@@ -33,6 +35,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Fidelity(args) => fidelity::run(&args),
         Command::Memory(memory) => memory::run(memory),
+        Command::Project(arguments) => project::run(&arguments),
         Command::Show(show) => show::run(show),
     }
 }
