@@ -267,15 +267,14 @@ impl Calibration {
     /// How each constant of a regime came about.
     pub fn trace(&self, regime: &Regime) -> Vec<Traced> {
         let trace = |p: &Parameter| {
-            let factors: Vec<AppliedFactor> = p
-                .by
-                .iter()
-                .filter_map(|s| {
-                    let key = regime.key(&s.scope)?;
-                    let found = s.factors.get(&key)?;
-                    Some(AppliedFactor { scope: s.scope.clone(), key, factor: found.factor })
-                })
-                .collect();
+            let factors: Vec<AppliedFactor> =
+                p.by.iter()
+                    .filter_map(|s| {
+                        let key = regime.key(&s.scope)?;
+                        let found = s.factors.get(&key)?;
+                        Some(AppliedFactor { scope: s.scope.clone(), key, factor: found.factor })
+                    })
+                    .collect();
             let value = p.value * factors.iter().map(|f| f.factor).product::<f64>();
             Traced { name: p.name.clone(), value, base: p.value, origin: p.origin, factors }
         };

@@ -64,7 +64,8 @@ const PACKED_TOKENS: f64 = 8192.0;
 /// prompts that arrived with them.
 pub fn closed_loop(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Constants) -> ClosedLoop {
     let t = terms(load, decode, prefill, c);
-    let e2e = t.ttft_ms + (load.osl - 1.0) * t.tpot_ms;
+    // A mean answer below one token (osl 1 at a ratio below 1) ends with its first token.
+    let e2e = t.ttft_ms + (load.osl - 1.0).max(0.0) * t.tpot_ms;
     ClosedLoop {
         ttft_ms: t.ttft_ms,
         ttft_p50_ms: t.median_ms + t.held_back_ms,

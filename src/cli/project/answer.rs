@@ -58,7 +58,8 @@ fn no_model(inputs: &Inputs, refusal: Refusal) -> Error {
 
 fn subject(inputs: &Inputs) -> Result<Subject> {
     let projector = &inputs.projector;
-    let newest = || projector.engine.versions.last().map_or("any".to_string(), |v| format!("{} or later", v.since));
+    let newest =
+        || projector.engine.versions.last().map_or("(any version)".to_string(), |v| format!("{} or later", v.since));
     Ok(Subject {
         target: projector.target.name.clone(),
         gpu: projector.target.gpu.name.clone(),
@@ -87,12 +88,12 @@ fn no_room(inputs: &Inputs, plan: &MemoryPlan) -> Broken {
     let what = if plan.kv_available.0 <= 0.0 {
         let over = plan.kv_available * -1.0;
         format!(
-            "does not fit: weights {}, activation {}, reserve {} leave nothing of the budget of {} ({over} over)",
+            "weights {}, activation {}, reserve {} leave nothing of the budget of {} ({over} over)",
             plan.weights, plan.activation, plan.engine_reserve, plan.budget
         )
     } else {
         format!(
-            "does not fit: one request of the longest length needs {} of KV, {} are left",
+            "one request of the longest length needs {} of KV, {} are left",
             plan.kv_bytes_per_request, plan.kv_available
         )
     };
@@ -172,7 +173,9 @@ fn warnings(inputs: &Inputs, compiled: &CompiledDeployment, evaluation: Option<&
             foreign.join("; ")
         ));
     }
-    if inputs.assumed_acceptance && let Some(s) = &d.speculation {
+    if inputs.assumed_acceptance
+        && let Some(s) = &d.speculation
+    {
         warnings.push(format!(
             "{:.2} tokens a step with {} drafts is the calibration's figure; give --tokens-per-step where it is measured.",
             s.tokens_per_step, s.draft_tokens

@@ -36,7 +36,9 @@ fn budget(inputs: &Inputs, plan: &MemoryPlan) -> Vec<Figure> {
     let gpu = &inputs.projector.target.gpu;
     let fraction = d.memory_fraction;
     let (meaning, rest) = match settings.fraction_of {
-        FractionOf::Total => (format!("{fraction} of the GPU, for all the engine holds"), "budget less the lines above"),
+        FractionOf::Total => {
+            (format!("{fraction} of the GPU, for all the engine holds"), "budget less the lines above")
+        }
         FractionOf::TotalForWeightsAndKv => (
             format!("{fraction} of the GPU, for weights and KV; activation and graphs live in the rest"),
             "the budget, or what activation and graphs leave, less weights, reserve and state",

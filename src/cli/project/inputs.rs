@@ -46,12 +46,8 @@ impl Inputs {
             prompts_per_client: default.prompts_per_client,
         };
         check(&workload, &model)?;
-        let mut objective = Objective {
-            name: "--slo".to_string(),
-            about: String::new(),
-            metric: Metric::TokSPerGpu,
-            slos: Vec::new(),
-        };
+        let mut objective =
+            Objective { name: "--slo".to_string(), about: String::new(), metric: Metric::TokSPerGpu, slos: Vec::new() };
         objective.override_slos(arguments.slo.iter().flat_map(|list| list.0.clone()));
         if target.price.is_none() {
             objective.require_price(&target.name)?;
@@ -67,7 +63,8 @@ impl Inputs {
                 let regime = projector.regime(checkpoint);
                 let constants = projector.calibration.resolve(&regime);
                 let drafts = f64::from(speculation.draft_tokens);
-                speculation.tokens_per_step = tokens_per_step(drafts, constants.accepted_tokens).clamp(1.0, drafts + 1.0);
+                speculation.tokens_per_step =
+                    tokens_per_step(drafts, constants.accepted_tokens).clamp(1.0, drafts + 1.0);
                 assumed_acceptance = true;
             }
         }

@@ -3,7 +3,7 @@
 use super::table::Table;
 use super::{Style, indent};
 use crate::report::projection::{Details, Figure, Projection};
-use crate::report::text::number;
+use crate::report::text::{grouped, number};
 use crate::serve::explain::{Assembly, PrefillExplanation, StepExplanation, Term};
 use crate::units::GIB;
 
@@ -21,24 +21,32 @@ pub fn blocks(p: &Projection, details: &Details, style: Style) -> Vec<Vec<String
     blocks
 }
 
-fn own(exact: bool) -> &'static str {
-    if exact { "own" } else { "neighbour" }
+/// A neighbour's table is marked.
+fn table_name(table: &str, exact: bool) -> String {
+    if exact { table.to_string() } else { format!("~{table}") }
 }
 
+/// Counts plain, other figures with their digits.
+fn plain(value: f64) -> String {
+    if (value - value.round()).abs() < 1e-9 { grouped(value) } else { number(value) }
+}
+
+const MARK: &str = "`~` marks the table of a neighbouring GPU, engine or format";
+
 fn shapes(s: &StepExplanation, style: Style) -> Vec<String> {
-    let mut table =
-        Table::new(&[("op", false), ("per step", true), ("table", false), ("whose", false), ("shape", false)]);
+    let mut table = Table::new(&[("op", false), ("per step", true), ("table", false), ("shape", false)]);
     for op in &s.ops {
-        let (count, whose) = (format!("{:.0}", op.per_step), own(op.exact).to_string());
-        table.row(vec![op.name.clone(), count, op.table.clone(), whose, op.shape.clone()]);
+        let count = format!("{:.0}", op.per_step);
+        table.row(vec![op.name.clone(), count, table_name(&op.table, op.exact), op.shape.clone()]);
     }
     let mut lines = vec![style.heading("Ops of a decode step, on one rank")];
     indent(
         &mut lines,
         &format!(
-            "{} sequences of {} tokens of context, {} token(s) each a step; products are rows x reduction x columns",
-            number(s.sequences),
-            number(s.context),
+            "{} sequences of {} tokens of context, {} token(s) each a step; products are rows x reduction x columns; \
+             {MARK}",
+            plain(s.sequences),
+            plain(s.context),
             s.queries
         ),
     );
@@ -72,15 +80,15 @@ fn step(s: &StepExplanation, style: Style) -> Vec<String> {
             op.binds.to_string(),
         ]);
     }
-    let mut plain = |name: String, value: f64| {
+    let mut other = |name: String, value: f64| {
         let mut cells = vec![String::new(); 9];
         cells[0] = name;
         cells[7] = us(value);
         table.row(cells);
     };
-    plain(format!("small kernels ({:.0})", s.small_kernels), s.small_us);
-    plain("host".to_string(), s.host_us);
-    plain("step".to_string(), s.total_us);
+    other(format!("small kernels ({:.0})", s.small_kernels), s.small_us);
+    other("host".to_string(), s.host_us);
+    other("step".to_string(), s.total_us);
     let mut lines = vec![style.heading("Time of a decode step, µs")];
     indent(
         &mut lines,
@@ -107,22 +115,19 @@ fn prefill(p: &PrefillExplanation, style: Style) -> Vec<String> {
         ("added µs", true),
         ("alone µs", true),
         ("table", false),
-        ("whose", false),
         ("shape", false),
     ]);
     for l in &p.lines {
-        let whose = if l.table.is_empty() { "" } else { own(l.exact) };
         table.row(vec![
             l.name.clone(),
             number(l.scale),
             format!("{:.1}", l.added_us),
             l.alone_us.map_or(String::new(), |us| format!("{us:.1}")),
-            l.table.clone(),
-            whose.to_string(),
+            table_name(&l.table, l.exact),
             l.shape.clone(),
         ]);
     }
-    let mut total = vec![String::new(); 7];
+    let mut total = vec![String::new(); 6];
     total[0] = "prompt".to_string();
     total[2] = format!("{:.1}", p.added_ms * 1e3);
     total[3] = format!("{:.1}", p.products_alone_ms * 1e3);
@@ -132,11 +137,11 @@ fn prefill(p: &PrefillExplanation, style: Style) -> Vec<String> {
         &mut lines,
         &format!(
             "{} new and {} cached tokens in {:.0} chunk(s) of {}, on a step of {} tokens",
-            number(p.new_tokens),
-            number(p.cached_tokens),
+            plain(p.new_tokens),
+            plain(p.cached_tokens),
             p.chunks,
-            number(p.chunk_tokens),
-            number(p.running_tokens)
+            plain(p.chunk_tokens),
+            plain(p.running_tokens)
         ),
     );
     lines.extend(table.lines());
@@ -165,9 +170,9 @@ fn assembly(a: &Assembly, style: Style) -> Vec<String> {
         &mut lines,
         &format!(
             "one instance: {} clients, {} running; {} prompts a client; {:.1} % of prompts arrive in lock-step",
-            number(a.clients),
-            number(a.running),
-            number(a.waves),
+            plain(a.clients),
+            plain(a.running),
+            plain(a.waves),
             a.lock * 100.0
         ),
     );
@@ -187,9 +192,9 @@ fn assembly(a: &Assembly, style: Style) -> Vec<String> {
         &format!(
             "TTFT = ({:.4} + {} x {:.4})/{} + {:.4} held back = {:.4} ms",
             a.first_wave_ms,
-            number(a.waves - 1.0),
+            plain(a.waves - 1.0),
             a.steady_ms,
-            number(a.waves),
+            plain(a.waves),
             a.held_back_ms,
             a.ttft_ms
         ),
@@ -213,7 +218,7 @@ fn memory(p: &Projection, details: &Details, style: Style) -> Vec<String> {
 fn counted(title: &str, figures: &[Figure]) -> Vec<String> {
     let mut table = Table::new(&[(title, false), ("value", true), ("how", false)]);
     for f in figures {
-        table.row(vec![f.name.clone(), number(f.value), f.how.clone()]);
+        table.row(vec![f.name.clone(), plain(f.value), f.how.clone()]);
     }
     table.lines()
 }

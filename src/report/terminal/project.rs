@@ -23,11 +23,10 @@ pub fn projection(p: &Projection, style: Style) -> String {
 fn head(p: &Projection, style: Style) -> Vec<String> {
     let (s, d, w) = (&p.subject, &p.deployment, &p.workload);
     let mut lines = vec![style.heading("Deployment")];
-    let plural = if s.gpus == 1 { "" } else { "s" };
     indent(
         &mut lines,
         &format!(
-            "{} ({}) on {} {}{plural} of {}, {} {}",
+            "{} ({}) on {} × {} ({}), {} {}",
             s.model, s.checkpoint, s.gpus, s.gpu, s.target, s.engine, s.engine_version
         ),
     );

@@ -92,12 +92,7 @@ impl Assembly {
                 term(
                     "prefills of half the wave",
                     t.wave_prefills_ms,
-                    format!(
-                        "({} - 1)/2 x {:.4} x {:.4} added",
-                        short(load.running),
-                        c.first_wave_scale,
-                        t.added_ms
-                    ),
+                    format!("({} - 1)/2 x {:.4} x {:.4} added", short(load.running), c.first_wave_scale, t.added_ms),
                 ),
                 term(
                     "front end of half the wave",

@@ -79,12 +79,12 @@ impl PrefillExplanation {
             });
         };
         for g in &cost.ops.gemms {
-            let shape = format!("{} x {} x {}", short(g.rows(chunk)), short(g.k), short(g.n));
+            let shape = format!("{}x{}x{}", short(g.rows(chunk)), short(g.k), short(g.n));
             let added = g.time(chunk + running).variable - g.time(running).variable;
             products(g.name, c.prefill_gemm_scale, shape, (&g.table, g.exact), added, g.time(chunk).variable);
         }
         for m in &cost.ops.moes {
-            let shape = format!("{} rows, size {}", short(m.rows(chunk)), short(m.inter));
+            let shape = format!("{} rows of {}", short(m.rows(chunk)), short(m.inter));
             let added = m.time(chunk + running).variable - m.time(running).variable;
             let alone = m.time(chunk).variable;
             products("routed experts", c.prefill_moe_scale, shape, (&m.table, m.exact), added, alone);
@@ -107,12 +107,12 @@ impl PrefillExplanation {
             other("prompt attention", shape, (&p.table, p.exact), c.prefill_attention_scale, us);
         }
         for r in &cost.ops.collectives {
-            let shape = format!("{} x {} over {} ranks", short(r.rows(chunk)), short(r.width), short(r.ranks));
+            let shape = format!("{}x{} over {} ranks", short(r.rows(chunk)), short(r.width), short(r.ranks));
             let us = chunks * r.time(chunk).variable;
             other("all-reduce", shape, (&r.table, r.exact), c.prefill_collective_scale, us);
         }
         if cost.stages > 1.0 {
-            let shape = format!("{} x {}", short(chunk), short(cost.ops.hand_over.width));
+            let shape = format!("{}x{}", short(chunk), short(cost.ops.hand_over.width));
             let us = chunks * cost.ops.hand_over.time(chunk).variable;
             other("stage hand-over", shape, ("datasheet link", false), c.prefill_collective_scale, us);
         }

@@ -189,7 +189,7 @@ fn lines(cost: &StepCost, sequences: f64, context: f64, queries: f64) -> Vec<OpL
     let ops = &cost.ops;
     let mut lines = Vec::new();
     for g in &ops.gemms {
-        let shape = format!("{} x {} x {}", short(g.rows(tokens)), short(g.k), short(g.n));
+        let shape = format!("{}x{}x{}", short(g.rows(tokens)), short(g.k), short(g.n));
         let named = line(g.name, Part::Gemm, g.count, shape, (&g.table, g.exact), g.time(tokens));
         lines.push(with(named, g.arms(tokens)));
     }
@@ -216,12 +216,12 @@ fn lines(cost: &StepCost, sequences: f64, context: f64, queries: f64) -> Vec<OpL
         lines.push(with(named, d.arms(sequences, context, queries)));
     }
     for r in &ops.collectives {
-        let shape = format!("{} x {} over {} ranks", short(r.rows(tokens)), short(r.width), short(r.ranks));
+        let shape = format!("{}x{} over {} ranks", short(r.rows(tokens)), short(r.width), short(r.ranks));
         lines.push(line("all-reduce", Part::Collectives, r.count, shape, (&r.table, r.exact), r.time(tokens)));
     }
     if cost.stages > 1.0 {
         let h = &ops.hand_over;
-        let shape = format!("{} x {}", short(tokens), short(h.width));
+        let shape = format!("{}x{}", short(tokens), short(h.width));
         let priced = ("datasheet link, assumed floor", false);
         lines.push(line("stage hand-over", Part::Collectives, h.hops, shape, priced, h.time(tokens)));
     }
