@@ -6,6 +6,7 @@ pub mod calibrate;
 pub mod fidelity;
 pub mod list;
 pub mod memory;
+pub mod project;
 pub mod show;
 pub mod tune;
 
@@ -26,6 +27,7 @@ enum Command {
     Fidelity(fidelity::FidelityArgs),
     List(list::List),
     Memory(memory::Memory),
+    Project(project::Arguments),
     Show(show::Show),
 }
 
@@ -36,6 +38,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Fidelity(args) => fidelity::run(&args),
         Command::List(list) => list::run(list),
         Command::Memory(memory) => memory::run(memory),
+        Command::Project(arguments) => project::run(&arguments),
         Command::Show(show) => show::run(show),
     }
 }

@@ -1,6 +1,6 @@
 //! Time of attention over the context: decode over K/V or a latent, prefill, and recurrent-state mixers.
 
-use super::op::{OpTime, Silicon, join};
+use super::op::{Arms, OpTime, Silicon, join};
 use super::tables::{Curve, Found, OpTables, first, gpu_key};
 use crate::model::KvFormat;
 use crate::target::{EngineFamily, Gpu, GpuFamily};
@@ -30,6 +30,8 @@ pub struct DecodeAttention {
     pub table: String,
     /// The entry is the GPU's, engine's and format's own.
     pub exact: bool,
+    /// Values read per sequence and context token on this rank; 0 for a recurrent state.
+    pub values_per_token: f64,
     sequences_divisor: f64,
     floor: f64,
     /// µs per sequence and context token read, and the same at peak bandwidth.
@@ -129,6 +131,7 @@ impl DecodeAttention {
             count,
             table: c.key.clone(),
             exact: found.exact,
+            values_per_token: shape.values_per_token,
             sequences_divisor: groups,
             floor: c.floor_us,
             per_token: (bytes / (c.hbm_share * silicon.bandwidth), bytes / silicon.bandwidth),
@@ -153,6 +156,7 @@ impl DecodeAttention {
             count,
             table: "state traffic".into(),
             exact: false,
+            values_per_token: 0.0,
             sequences_divisor: groups,
             floor: STATE_FLOOR,
             per_token: (0.0, 0.0),
@@ -163,6 +167,24 @@ impl DecodeAttention {
             index: (0.0, 0.0),
             state: (traffic / (STATE_SHARE * silicon.bandwidth), traffic / silicon.bandwidth),
         }
+    }
+
+    /// Sequences of an instance with `sequences` that this rank works on, and the tokens of each it reads.
+    pub fn share(&self, sequences: f64, context: f64) -> (f64, f64) {
+        ((sequences / self.sequences_divisor).max(1.0), context.min(self.longest))
+    }
+
+    /// Both arms of all layers, µs; index and state traffic is beside them.
+    pub fn arms(&self, sequences: f64, context: f64, queries: f64) -> Arms {
+        let (b, read) = self.share(sequences, context);
+        let tokens = b * read;
+        Arms {
+            memory: if tokens > 0.0 { self.per_token.0 * (tokens + self.split) } else { 0.0 },
+            compute: self.flop.0 * tokens * queries,
+            beside: self.index.0 * b * context + self.state.0 * b,
+            overlap: self.overlap,
+        }
+        .of(self.count)
     }
 
     /// Time with `sequences` in the instance, each with `context` tokens and `queries` new tokens a step.
@@ -192,8 +214,14 @@ impl DecodeAttention {
 pub struct PrefillAttention {
     /// Layers with this shape on this rank.
     pub count: f64,
+    /// Heads on this rank.
+    pub heads: f64,
+    /// Dimensions of a key and a value together.
+    pub dims: f64,
     /// Table entry it was priced by.
     pub table: String,
+    /// The entry is the GPU's own.
+    pub exact: bool,
     flop: f64,
     roof: f64,
     half_length: f64,
@@ -211,11 +239,14 @@ impl PrefillAttention {
         dims: f64,
         longest: f64,
     ) -> Self {
-        let (key, _) = gpu_key(&gpu.name, gpu.family);
+        let (key, own) = gpu_key(&gpu.name, gpu.family);
         let curve = tables.prefill_attention.iter().find(|c| c.key == key).unwrap_or(&tables.prefill_attention[0]);
         Self {
             count,
+            heads,
+            dims,
             table: curve.key.clone(),
+            exact: own && curve.key == key,
             flop: 2.0 * heads * dims / (curve.peak_share * silicon.bf16),
             roof: 2.0 * heads * dims / silicon.fp8,
             half_length: curve.half_length,

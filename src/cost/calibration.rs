@@ -194,6 +194,32 @@ pub struct Parameter {
     pub by: Vec<Scoped>,
 }
 
+/// A constant of one regime and where it came from: `value = base · Π factors`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Traced {
+    /// Which constant.
+    pub name: String,
+    /// Its value in the regime; unit as in [`Constants`].
+    pub value: f64,
+    /// Its value before factors.
+    pub base: f64,
+    /// How the base is known.
+    pub origin: crate::source::Origin,
+    /// The factors of the scopes that apply.
+    pub factors: Vec<AppliedFactor>,
+}
+
+/// A factor of a scope that applies.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AppliedFactor {
+    /// Dimensions, e.g. `gpu/engine`.
+    pub scope: String,
+    /// The regime's key there, e.g. `MI355X/vllm`.
+    pub key: String,
+    /// Multiplies the base.
+    pub factor: f64,
+}
+
 /// Measured rows behind an engine on a GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -236,6 +262,23 @@ impl Calibration {
             constants.set(&p.name, p.value * factor);
         }
         constants
+    }
+
+    /// How each constant of a regime came about.
+    pub fn trace(&self, regime: &Regime) -> Vec<Traced> {
+        let trace = |p: &Parameter| {
+            let factors: Vec<AppliedFactor> =
+                p.by.iter()
+                    .filter_map(|s| {
+                        let key = regime.key(&s.scope)?;
+                        let found = s.factors.get(&key)?;
+                        Some(AppliedFactor { scope: s.scope.clone(), key, factor: found.factor })
+                    })
+                    .collect();
+            let value = p.value * factors.iter().map(|f| f.factor).product::<f64>();
+            Traced { name: p.name.clone(), value, base: p.value, origin: p.origin, factors }
+        };
+        self.parameters.iter().map(trace).collect()
     }
 
     /// Reads a profile and checks that it names every constant once, with finite positive figures.

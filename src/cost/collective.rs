@@ -21,6 +21,8 @@ pub struct AllReduce {
     pub table: String,
     /// The entry is the GPU's and engine's own.
     pub exact: bool,
+    /// Values per token.
+    pub width: f64,
     token_divisor: f64,
     floor: f64,
     per_token: (f64, f64),
@@ -70,10 +72,16 @@ impl AllReduce {
             ranks: p,
             table: found.curve.key.clone(),
             exact: found.exact && !leaves,
+            width,
             token_divisor: groups,
             floor: found.curve.floor_us + found.curve.per_rank_us * (p - 2.0) + extra,
             per_token: (bytes / (found.curve.link_share * link), bytes / link),
         })
+    }
+
+    /// Tokens of a step of `tokens` tokens that this group reduces.
+    pub fn rows(&self, tokens: f64) -> f64 {
+        tokens / self.token_divisor
     }
 
     /// Time for a step of `tokens` tokens over the instance.
@@ -91,7 +99,10 @@ impl AllReduce {
 /// Hand-over of activations between pipeline stages, all stages together.
 #[derive(Debug, Clone)]
 pub struct HandOver {
-    hops: f64,
+    /// Hops between stages.
+    pub hops: f64,
+    /// Values per token.
+    pub width: f64,
     per_token: f64,
 }
 
@@ -100,7 +111,7 @@ impl HandOver {
     pub fn compile(node: &Node, stages: u32, ranks_per_stage: u32, width: f64) -> Self {
         let inside = stages * ranks_per_stage <= node.scaleup_world;
         let link = if inside { node.scaleup_gb_s.value } else { node.scaleout_gb_s.value } * 1e3;
-        Self { hops: f64::from(stages - 1), per_token: 2.0 * width / link }
+        Self { hops: f64::from(stages - 1), width, per_token: 2.0 * width / link }
     }
 
     /// Time for `tokens` tokens to pass all stages.

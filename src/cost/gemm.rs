@@ -1,6 +1,6 @@
 //! Time of a dense matrix product with a weight matrix, on one rank.
 
-use super::op::{OpTime, Silicon, join};
+use super::op::{Arms, OpTime, Silicon, join};
 use super::tables::{Found, OpTables, first, gpu_key};
 use crate::model::WeightFormat;
 use crate::target::{Gpu, GpuFamily};
@@ -118,9 +118,22 @@ impl Gemm {
         self
     }
 
+    /// Rows this rank multiplies in a step of `tokens` tokens over the instance.
+    pub fn rows(&self, tokens: f64) -> f64 {
+        (tokens / self.token_divisor).max(1.0)
+    }
+
+    /// Both arms of all `count` products, µs.
+    pub fn arms(&self, tokens: f64) -> Arms {
+        let rows = self.rows(tokens);
+        let memory = self.memory.0 + self.memory.1 * rows;
+        let compute = self.flop * rows.max(MIN_ROWS) + self.wave * tile(rows);
+        Arms { memory, compute, beside: 0.0, overlap: self.overlap }.of(self.count)
+    }
+
     /// Time for a step of `tokens` tokens over the instance, all `count` products together.
     pub fn time(&self, tokens: f64) -> OpTime {
-        let rows = (tokens / self.token_divisor).max(1.0);
+        let rows = self.rows(tokens);
         let memory = self.memory.0 + self.memory.1 * rows;
         let flop = self.flop * rows.max(MIN_ROWS) + self.wave * tile(rows);
         OpTime {

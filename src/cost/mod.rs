@@ -12,6 +12,6 @@ pub mod tables;
 
 pub use calibration::{Calibration, Constants, Regime};
 pub use lower::{Ops, lower};
-pub use op::{OpTime, Silicon};
+pub use op::{Arms, OpTime, Silicon};
 pub use step::{DecodeWork, PrefillTime, PrefillWork, StepCost, StepTime};
 pub use tables::OpTables;

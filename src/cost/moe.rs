@@ -1,6 +1,6 @@
 //! Time of a fused mixture-of-experts op (routing, two grouped products, combine) on one rank.
 
-use super::op::{OpTime, Silicon, join};
+use super::op::{Arms, OpTime, Silicon, join};
 use super::tables::{Found, OpTables, first, gpu_key};
 use crate::model::{Moe, WeightFormat};
 use crate::target::{EngineFamily, Gpu, GpuFamily};
@@ -157,6 +157,25 @@ impl MoeOp {
     /// Distinct experts a rank touches when `tokens` tokens are routed uniformly.
     pub fn active(&self, tokens: f64) -> f64 {
         self.experts / self.groups * -(tokens * self.log_miss).exp_m1()
+    }
+
+    /// Token copies a group's experts work on in a step of `tokens` tokens.
+    pub fn rows(&self, tokens: f64) -> f64 {
+        tokens * self.top_k / self.groups
+    }
+
+    /// Both arms of all layers, µs; per-expert and per-token work is beside them.
+    pub fn arms(&self, tokens: f64) -> Arms {
+        let active = self.active(tokens);
+        let rows = self.rows(tokens);
+        let stretch = self.widen * self.imbalance;
+        Arms {
+            memory: stretch * (active * self.weight_time + rows * self.row_time),
+            compute: stretch * self.flop * (rows * rows + active * active * self.min_rows * self.min_rows).sqrt(),
+            beside: self.per_expert * active + self.per_token * tokens,
+            overlap: self.overlap,
+        }
+        .of(self.count)
     }
 
     /// Time for a step of `tokens` tokens over the instance, all layers together.

@@ -30,6 +30,32 @@ impl OpTime {
     }
 }
 
+/// The two arms of an op at the rates its kernels reach, µs; its variable part is the two joined plus what is beside
+/// them, raised to the roofline where that is longer.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Arms {
+    /// Bytes over the achieved bandwidth (of HBM, or of the links of a collective).
+    pub memory: f64,
+    /// Flops over the achieved rate.
+    pub compute: f64,
+    /// Paid on top of both: work per expert and token, index and state traffic.
+    pub beside: f64,
+    /// Exponent that joins the arms.
+    pub overlap: f64,
+}
+
+impl Arms {
+    /// Both arms joined, with what is beside them.
+    pub fn joined(&self) -> f64 {
+        join(self.memory, self.compute, self.overlap) + self.beside
+    }
+
+    /// The arms of `count` equal ops.
+    pub(super) fn of(self, count: f64) -> Self {
+        Self { memory: self.memory * count, compute: self.compute * count, beside: self.beside * count, ..self }
+    }
+}
+
 impl Add for OpTime {
     type Output = Self;
     fn add(self, o: Self) -> Self {

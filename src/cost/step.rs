@@ -58,7 +58,8 @@ impl StepTime {
     }
 }
 
-fn small_kernels(kinds: &LayerKinds, c: &Constants) -> f64 {
+/// Small kernels of a step: those of each layer kind, times its layers.
+pub fn small_kernels(kinds: &LayerKinds, c: &Constants) -> f64 {
     c.kernels_gqa * kinds.gqa
         + c.kernels_mla * kinds.mla
         + c.kernels_linear * kinds.linear

@@ -6,6 +6,7 @@ pub mod folder;
 pub mod html;
 pub mod plots;
 pub mod points;
+pub mod projection;
 pub mod record;
 pub mod shortlist;
 pub mod summary;

@@ -63,8 +63,71 @@ const PACKED_TOKENS: f64 = 8192.0;
 /// together). TTFT: the first wave waits for half the wave's prefills; later prompts wait for the running step and for
 /// prompts that arrived with them.
 pub fn closed_loop(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Constants) -> ClosedLoop {
+    let t = terms(load, decode, prefill, c);
+    // A mean answer below one token (osl 1 at a ratio below 1) ends with its first token.
+    let e2e = t.ttft_ms + (load.osl - 1.0).max(0.0) * t.tpot_ms;
+    ClosedLoop {
+        ttft_ms: t.ttft_ms,
+        ttft_p50_ms: t.median_ms + t.held_back_ms,
+        tpot_ms: t.tpot_ms,
+        e2e_ms: e2e,
+        output_tok_s: c.run_share * load.clients * load.osl / e2e * 1e3,
+        prefill_ms: t.interference_ms,
+        stretch: t.draft_stretch / load.tokens_per_step,
+        step: t.step,
+    }
+}
+
+/// Every term the figures are assembled from.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// The decode step, ms by part, before drafting.
+    pub step: StepTime,
+    /// One prefill, ms.
+    pub prefill: PrefillTime,
+    /// What drafting stretches a step by.
+    pub draft_stretch: f64,
+    /// A step with its drafting, ms.
+    pub step_ms: f64,
+    /// Work one prompt adds to a stage, ms.
+    pub added_ms: f64,
+    /// Prompts that arrive within the spread of finishes.
+    pub arrivals: f64,
+    /// Share of prompts that arrive in lock-step.
+    pub lock: f64,
+    /// Requests whose prefill falls into one answer.
+    pub others: f64,
+    /// TPOT part that other prefills take, ms.
+    pub interference_ms: f64,
+    /// Mean TPOT, ms.
+    pub tpot_ms: f64,
+    /// Prefill of the prompt itself, ms.
+    pub solo_ms: f64,
+    /// Wait for the running step, ms.
+    pub admission_ms: f64,
+    /// Wait for prompts that arrived together: mean, ms.
+    pub queued_ms: f64,
+    /// Mean TTFT after the first wave, ms.
+    pub steady_ms: f64,
+    /// Median TTFT after the first wave, ms.
+    pub median_ms: f64,
+    /// Wait for half the first wave's prefills, ms.
+    pub wave_prefills_ms: f64,
+    /// Front-end work of half the first wave, ms.
+    pub wave_front_end_ms: f64,
+    /// Mean TTFT of the first wave, ms.
+    pub first_wave_ms: f64,
+    /// Wait of requests that capacity holds back, ms.
+    pub held_back_ms: f64,
+    /// Mean TTFT, ms.
+    pub ttft_ms: f64,
+}
+
+/// The terms behind [`closed_loop`].
+pub fn terms(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Constants) -> Terms {
     let step = decode.time(c);
-    let PrefillTime { increment, alone, fixed } = prefill.time(c);
+    let prompt = prefill.time(c);
+    let PrefillTime { increment, alone, fixed } = prompt;
     let draft = 1.0 + c.draft_cost * load.draft_tokens / 3.0;
     let t_step = step.total() * draft;
     let (clients, running, osl) = (load.clients, load.running, load.osl);
@@ -85,22 +148,31 @@ pub fn closed_loop(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &
     let waiting_step = c.admission_steps * t_step;
     let steady = c.front_end_ms + waiting_step + solo + queued(c.queue_mean);
     let median = c.front_end_ms + waiting_step + solo + queued(c.queue_median);
-    let first_wave = c.front_end_ms
-        + solo
-        + (running - 1.0).max(0.0) / 2.0 * c.first_wave_scale * dt
-        + c.first_wave_request_ms * clients / 2.0
-        + c.cold_ms;
+    let wave_prefills = (running - 1.0).max(0.0) / 2.0 * c.first_wave_scale * dt;
+    let wave_front_end = c.first_wave_request_ms * clients / 2.0;
+    let first_wave = c.front_end_ms + solo + wave_prefills + wave_front_end + c.cold_ms;
     let held_back = (clients / running - 1.0).max(0.0) * osl * tpot;
     let ttft = (first_wave + (load.waves - 1.0) * steady) / load.waves + held_back;
-    let e2e = ttft + (osl - 1.0) * tpot;
-    ClosedLoop {
-        ttft_ms: ttft,
-        ttft_p50_ms: median + held_back,
-        tpot_ms: tpot,
-        e2e_ms: e2e,
-        output_tok_s: c.run_share * clients * osl / e2e * 1e3,
-        prefill_ms: interference,
-        stretch: draft / load.tokens_per_step,
+    Terms {
         step,
+        prefill: prompt,
+        draft_stretch: draft,
+        step_ms: t_step,
+        added_ms: dt,
+        arrivals,
+        lock,
+        others,
+        interference_ms: interference,
+        tpot_ms: tpot,
+        solo_ms: solo,
+        admission_ms: waiting_step,
+        queued_ms: queued(c.queue_mean),
+        steady_ms: steady,
+        median_ms: median,
+        wave_prefills_ms: wave_prefills,
+        wave_front_end_ms: wave_front_end,
+        first_wave_ms: first_wave,
+        held_back_ms: held_back,
+        ttft_ms: ttft,
     }
 }

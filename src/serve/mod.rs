@@ -2,9 +2,11 @@
 
 pub mod closed_loop;
 pub mod evaluation;
+pub mod explain;
 pub mod metrics;
 pub mod projector;
 
 pub use evaluation::{Bound, Breakdown, Evaluation, Refusal};
+pub use explain::Explanation;
 pub use metrics::ServingMetrics;
 pub use projector::{CompiledDeployment, Projector};

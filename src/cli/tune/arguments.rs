@@ -73,6 +73,6 @@ pub struct Arguments {
 #[derive(Debug, Clone)]
 pub struct SloList(pub Vec<Slo>);
 
-fn slo_list(text: &str) -> Result<SloList, crate::Error> {
+pub fn slo_list(text: &str) -> Result<SloList, crate::Error> {
     Slo::parse_list(text).map(SloList)
 }

@@ -123,7 +123,13 @@ fn workload(arguments: &Arguments, default: &Workload, model: &Model) -> Result<
         prefix_hit_rate: arguments.prefix_hit_rate.unwrap_or(default.prefix_hit_rate),
         prompts_per_client: default.prompts_per_client,
     };
-    check_workload(&workload, |key, value, (low, high), meaning| {
+    check(&workload, model)?;
+    Ok(workload)
+}
+
+/// Refuses lengths and shares that no run has, and requests longer than the model takes; names the flag.
+pub fn check(workload: &Workload, model: &Model) -> Result<()> {
+    check_workload(workload, |key, value, (low, high), meaning| {
         if value >= low && value <= high {
             return Ok(());
         }
@@ -142,5 +148,5 @@ fn workload(arguments: &Arguments, default: &Workload, model: &Model) -> Result<
             "Shorten the prompts or the answers",
         ));
     }
-    Ok(workload)
+    Ok(())
 }

@@ -1,11 +1,11 @@
 //! `inferasim-tune`: which deployment should I run? Loads, searches, reports.
 
 mod answer;
-mod arguments;
-mod inputs;
+pub(super) mod arguments;
+pub(super) mod inputs;
 mod progress;
-mod reasons;
-mod trust;
+pub(super) mod reasons;
+pub(super) mod trust;
 
 pub use arguments::Arguments;
 

@@ -1,8 +1,12 @@
 //! The answer as a terminal shows it: at most 100 columns, plain when piped, coloured only where it helps.
 
+mod explain;
+mod project;
 pub mod table;
 
-use super::record::{CalibrationLevel, Candidate, Group, RunRecord};
+pub use project::projection;
+
+use super::record::{CalibrationLevel, CalibrationStatement, Candidate, Group, RunRecord};
 use super::shortlist::launch_of;
 use super::text::{self, count, dollars, number};
 use std::io::IsTerminal;
@@ -206,11 +210,16 @@ fn describe(candidate: &Candidate) -> String {
 
 /// How far to trust the figures.
 pub fn calibration(record: &RunRecord, style: Style) -> Vec<String> {
+    trust(&record.calibration, style)
+}
+
+/// Statements about the calibration.
+fn trust(statements: &[CalibrationStatement], style: Style) -> Vec<String> {
     let mut lines = vec![style.heading("Calibration")];
-    if record.calibration.is_empty() {
+    if statements.is_empty() {
         indent(&mut lines, "no statement: treat every figure as uncalibrated");
     }
-    for statement in &record.calibration {
+    for statement in statements {
         let code = match statement.level {
             CalibrationLevel::Calibrated => "32",
             CalibrationLevel::Neighbour => "33",

@@ -1,0 +1,131 @@
+//! One deployment, loaded and checked.
+
+use super::Arguments;
+use crate::anchor::case::tokens_per_step;
+use crate::cli::tune::inputs::check;
+
+use crate::config::{Deployment, Legality, Speculation};
+use crate::cost::Calibration;
+use crate::model::{KvFormat, Model};
+use crate::objective::{Metric, Objective};
+use crate::serve::Projector;
+use crate::target::{EngineProfile, Target};
+use crate::workload::Workload;
+use crate::{Error, Result};
+
+/// What was asked for.
+pub struct Inputs {
+    pub projector: Projector,
+    pub legality: Legality,
+    pub deployment: Deployment,
+    /// Holds the limits; its figure to rank by is not used.
+    pub objective: Objective,
+    /// Tokens per step come from the calibration, not from the user.
+    pub assumed_acceptance: bool,
+}
+
+impl Inputs {
+    /// Loads what the flags name; what they leave open comes from the target and the engine.
+    pub fn load(arguments: &Arguments) -> Result<Self> {
+        let mut target = Target::load(&arguments.target)?;
+        if let Some(nodes) = arguments.nodes {
+            target.node.nodes = nodes;
+        }
+        let defaults = target.defaults.clone();
+        let model = Model::load(arguments.model.as_deref().unwrap_or(&defaults.model))?;
+        let engine = EngineProfile::load(arguments.engine.as_deref().unwrap_or(&defaults.engine))?;
+        let version = arguments.engine_version.as_deref();
+        check_version(version)?;
+        let calibration = Calibration::load(&arguments.calibration)?;
+        let default = &defaults.workload;
+        let workload = Workload {
+            isl: arguments.isl.unwrap_or(default.isl),
+            osl: arguments.osl.unwrap_or(default.osl),
+            range_ratio: arguments.range_ratio.unwrap_or(default.range_ratio),
+            prefix_hit_rate: arguments.prefix_hit_rate.unwrap_or(default.prefix_hit_rate),
+            prompts_per_client: default.prompts_per_client,
+        };
+        check(&workload, &model)?;
+        let mut objective =
+            Objective { name: "--slo".to_string(), about: String::new(), metric: Metric::TokSPerGpu, slos: Vec::new() };
+        objective.override_slos(arguments.slo.iter().flat_map(|list| list.0.clone()));
+        if target.price.is_none() {
+            objective.require_price(&target.name)?;
+        }
+        let projector = Projector::new(&model, &target, &engine, version, &calibration, &workload)?;
+        let mut deployment = deployment(arguments, &projector)?;
+        let legality = Legality::new(&model, &target);
+        legality.require(&deployment, target.gpus())?;
+        let checkpoint = projector.checkpoint(&deployment)?;
+        let mut assumed_acceptance = false;
+        if let Some(speculation) = &mut deployment.speculation {
+            if arguments.tokens_per_step.is_none() {
+                let regime = projector.regime(checkpoint);
+                let constants = projector.calibration.resolve(&regime);
+                let drafts = f64::from(speculation.draft_tokens);
+                speculation.tokens_per_step =
+                    tokens_per_step(drafts, constants.accepted_tokens).clamp(1.0, drafts + 1.0);
+                assumed_acceptance = true;
+            }
+        }
+        Ok(Self { projector, legality, deployment, objective, assumed_acceptance })
+    }
+
+    /// GPUs at hand.
+    pub fn gpus(&self) -> u32 {
+        self.projector.target.gpus()
+    }
+}
+
+fn check_version(version: Option<&str>) -> Result<()> {
+    match version {
+        Some(text) if !text.trim_start_matches(['v', 'V']).starts_with(|c: char| c.is_ascii_digit()) => {
+            Err(Error::input(format!("--engine-version {text}"), "not a version", "Write it as 0.11.0"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn deployment(arguments: &Arguments, projector: &Projector) -> Result<Deployment> {
+    let mut deployment = base(arguments, projector)?;
+    deployment.speculation = arguments.speculation.map(|draft_tokens| Speculation {
+        draft_tokens,
+        // Replaced by the calibration's figure once the deployment is known to be legal.
+        tokens_per_step: arguments.tokens_per_step.unwrap_or(1.0),
+    });
+    Ok(deployment)
+}
+
+fn base(arguments: &Arguments, projector: &Projector) -> Result<Deployment> {
+    let (gpu, settings) = (&projector.target.gpu, &projector.settings);
+    let kv_dtype = match arguments.kv_dtype.as_deref() {
+        None => settings.default_kv_dtype(gpu.family),
+        Some("bf16") => KvFormat::Bf16,
+        Some("fp8") => KvFormat::Fp8,
+        Some(other) => return Err(Error::input(format!("--kv-dtype {other}"), "not a KV format", "Use bf16 or fp8")),
+    };
+    let weight_dtype = match (&arguments.weight_dtype, projector.model.checkpoints.first()) {
+        (Some(dtype), _) => dtype.clone(),
+        (None, Some(checkpoint)) => checkpoint.dtype.clone(),
+        (None, None) => {
+            let name = &projector.model.architecture.name;
+            return Err(Error::input(format!("model {name}"), "no checkpoint", "Name one in its preset"));
+        }
+    };
+    Ok(Deployment {
+        tp: arguments.tp,
+        ep: arguments.ep,
+        attention_dp: arguments.attention_dp,
+        pp: arguments.pp,
+        replicas: arguments.replicas,
+        concurrency: arguments.concurrency,
+        weight_dtype,
+        kv_dtype,
+        max_num_batched_tokens: arguments
+            .max_num_batched_tokens
+            .unwrap_or_else(|| settings.max_num_batched_tokens(gpu)),
+        max_num_seqs: arguments.max_num_seqs.unwrap_or_else(|| settings.max_num_seqs(gpu)),
+        memory_fraction: arguments.memory_fraction.unwrap_or(settings.memory_fraction),
+        speculation: None,
+    })
+}

@@ -1,0 +1,48 @@
+//! Where do the figures of one deployment come from? Every op, every term, as plain lines that add up.
+
+mod assembly;
+mod prefill;
+mod step;
+#[cfg(test)]
+mod tests;
+
+pub use assembly::{Assembly, Term};
+pub use prefill::{PrefillExplanation, PrefillLine};
+pub use step::{Binds, OpLine, Part, StepExplanation};
+
+use super::closed_loop::terms;
+use super::projector::{CompiledDeployment, InstanceLoad};
+use crate::serve::Refusal;
+use serde::Serialize;
+
+/// The arithmetic behind one deployment's figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// One decode step.
+    pub step: StepExplanation,
+    /// The prefill of one prompt.
+    pub prefill: PrefillExplanation,
+    /// TPOT and TTFT, term by term.
+    pub assembly: Assembly,
+}
+
+impl CompiledDeployment {
+    /// The arithmetic behind [`CompiledDeployment::evaluate`].
+    ///
+    /// # Errors
+    /// The weights and one request of the longest length do not fit.
+    pub fn explain(&self, concurrency: u32, max_num_batched_tokens: u32) -> Result<Explanation, Refusal> {
+        let plan = self.plan(concurrency, max_num_batched_tokens);
+        if !plan.fits() {
+            return Err(Refusal::DoesNotFit(Box::new(plan)));
+        }
+        let InstanceLoad { load, .. } = self.load(concurrency, &plan);
+        let (decode, prefill) = self.work(&load, max_num_batched_tokens);
+        let terms = terms(&load, &decode, &prefill, &self.step.constants);
+        Ok(Explanation {
+            step: StepExplanation::of(&self.step, &load, &decode),
+            prefill: PrefillExplanation::of(&self.step, &load, &decode, &prefill),
+            assembly: Assembly::of(&load, &terms, &self.step.constants),
+        })
+    }
+}
