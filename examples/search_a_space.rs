@@ -35,8 +35,7 @@ fn main() -> Result<()> {
         max_num_seqs: projector.settings.max_num_seqs(&target.gpu),
         memory_fraction: projector.settings.memory_fraction,
     };
-    let context =
-        Context { model: &model, gpus_per_node: target.node.gpus, gpus: target.gpus(), engine: limits };
+    let context = Context { model: &model, gpus_per_node: target.node.gpus, gpus: target.gpus(), engine: limits };
     let space = Space::new(&file, &context)?;
     let (mut objective, _) = Objective::load("default")?;
     objective.override_slos(Slo::parse_list("ttft_ms=2000,tpot_ms=40")?);
@@ -44,7 +43,13 @@ fn main() -> Result<()> {
     let legality = Legality::new(&model, &target);
     let search = Search { space: &space, legality: &legality, objective: &objective, evaluator: &projector };
     let outcome = search.run(&|_| {});
-    println!("{}: {} points, {} legal, {} feasible", objective.sentence(), space.len(), outcome.legal, outcome.feasible);
+    println!(
+        "{}: {} points, {} legal, {} feasible",
+        objective.sentence(),
+        space.len(),
+        outcome.legal,
+        outcome.feasible
+    );
     for found in outcome.layouts.iter().take(5) {
         let m = &found.evaluation.metrics;
         println!(

@@ -119,7 +119,10 @@ fn an_unlisted_folder_is_caught() {
 #[test]
 fn what_is_allowed_passes() {
     let clean = |file: &str, text: &str| assert_eq!(violations(file, text), Vec::<String>::new());
-    clean("cost/gemm.rs", "use crate::{Error, Result, model::{Moe, WeightFormat}, target::Gpu};\nuse super::op::OpTime;");
+    clean(
+        "cost/gemm.rs",
+        "use crate::{Error, Result, model::{Moe, WeightFormat}, target::Gpu};\nuse super::op::OpTime;",
+    );
     clean("search/mod.rs", "use crate::serve::{Evaluation, Refusal};");
     clean("objective/mod.rs", "use crate::serve::ServingMetrics;");
     clean("cost/gemm.rs", "// use crate::serve::Projector;\n/* crate::sim */ const S: &str = \"crate::sim::run\";");

@@ -29,8 +29,7 @@ impl Setup {
             max_num_seqs: projector.settings.max_num_seqs(&target.gpu),
             memory_fraction: projector.settings.memory_fraction,
         };
-        let context =
-            Context { model: &model, gpus_per_node: target.node.gpus, gpus: target.gpus(), engine: limits };
+        let context = Context { model: &model, gpus_per_node: target.node.gpus, gpus: target.gpus(), engine: limits };
         let (file, _) = SpaceFile::load(space).expect("built-in space");
         let space = Space::new(&file, &context).expect("countable space");
         let (objective, _) = Objective::load("chat").expect("built-in objective");
@@ -50,7 +49,8 @@ impl Setup {
                 }
                 let compiled = self.projector.compile(&deployment).ok()?;
                 let points = budgets.iter().flat_map(|budget| loads.iter().map(move |load| (*load, *budget)));
-                let points: Vec<_> = points.filter(|(load, budget)| compiled.evaluate(*load, *budget).is_ok()).collect();
+                let points: Vec<_> =
+                    points.filter(|(load, budget)| compiled.evaluate(*load, *budget).is_ok()).collect();
                 (!points.is_empty()).then_some((deployment, points))
             })
             .collect()

@@ -18,7 +18,7 @@ fn files_that_are_not_there_or_not_text() {
     tune("--target mi355x --space binary.yaml --no-report").refused_with(&["binary.yaml"]);
     tune("--target mi355x --model ./absent/config.json --no-report").refused_with(&["absent"]);
     tune("--target mi355x --model . --no-report").refused_with(&["config.json"]);
-    tune("--target . --no-report").refused_with(&["`.`"]);
+    tune("--target . --no-report").refused_with(&["is a folder"]);
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn start_up_logs_that_are_not() {
         let folder = folder_with("logs.csv", text);
         inferasim_in(folder.path(), "memory --cases logs.csv --json").refused_with(fragments);
     };
-    refuse("", &["logs.csv"]);
-    refuse("a,b,c\n1,2,3\n", &["logs.csv"]);
+    refuse("", &["logs.csv", "case_id"]);
+    refuse("a,b,c\n1,2,3\n", &["logs.csv:1", "case_id"]);
     let folder = TempDir::new().unwrap();
     inferasim_in(folder.path(), "memory --cases absent.csv").refused_with(&["absent.csv"]);
 }

@@ -10,7 +10,7 @@ fn unknown_names_list_the_known_ones() {
     tune("--target mi355x --space milion --no-report").refused_with(&["milion", "`million`"]);
     tune("--target mi355x --objective chatt --no-report").refused_with(&["chatt", "`chat`"]);
     tune("--target mi355x --calibration publik --no-report").refused_with(&["publik", "`public`"]);
-    inferasim("memory --target mi355x --model gpt-oss --kv-dtype fp9").refused_with(&["fp9"]);
+    inferasim("memory --target mi355x --model gpt-oss-120b --kv-dtype fp9").refused_with(&["fp9"]);
 }
 
 #[test]
@@ -41,10 +41,15 @@ fn loads_that_make_no_sense() {
 
 #[test]
 fn layouts_no_engine_starts_are_refused_by_name() {
-    inferasim("memory --target mi355x --model llama-3.3-70b --tp 6").refused_with(&["tp 6", "divide", "64 attention heads", "Use 1, 2, 4"]);
+    inferasim("memory --target mi355x --model llama-3.3-70b --tp 6").refused_with(&[
+        "6",
+        "divide",
+        "64",
+        "llama-3.3-70b",
+    ]);
     inferasim("memory --target mi355x --model llama-3.3-70b --tp 0").refused_with(&["tp"]);
     inferasim("memory --target mi355x --model llama-3.3-70b --tp 8 --memory-fraction nan").refused_with(&["memory"]);
     inferasim("memory --target mi355x --model llama-3.3-70b --tp 8 --memory-fraction 7").refused_with(&["memory"]);
     inferasim("memory --target mi355x --model llama-3.3-70b --tp 8 --max-model-len 0").refused_with(&["max-model-len"]);
-    inferasim("memory --target mi355x --model llama-3.3-70b --weight-dtype mxfp4").refused_with(&["mxfp4", "bf16"]);
+    inferasim("memory --target mi355x --model llama-3.3-70b --weight-dtype fp9").refused_with(&["fp9", "bf16"]);
 }

@@ -59,15 +59,26 @@ fn negative_nan_and_absurd_numbers_are_refused() {
     with_target(&target).refused_with(&["mine.yaml", "gpus"]);
     with_space("  tp: [0]\n  concurrency: [1]\n").refused_with(&["mine.yaml:4", "tp"]);
     with_space("  tp: [-1]\n  concurrency: [1]\n").refused_with(&["mine.yaml:4", "tp"]);
-    with_space("  tp: [1]\n  memory_fraction: [1.5]\n  concurrency: [1]\n").refused_with(&["mine.yaml:5", "memory_fraction"]);
-    with_objective("name: a\nabout: b\nmetric: tok_s_per_gpu\nslo:\n  ttft_ms: -5\n").refused_with(&["mine.yaml:5", "ttft_ms"]);
-    with_objective("name: a\nabout: b\nmetric: tok_s_per_gpu\nslo:\n  ttft_ms: .nan\n").refused_with(&["mine.yaml:5", "ttft_ms"]);
+    with_space("  tp: [1]\n  memory_fraction: [1.5]\n  concurrency: [1]\n")
+        .refused_with(&["mine.yaml:5", "memory_fraction"]);
+    with_objective("name: a\nabout: b\nmetric: tok_s_per_gpu\nslo:\n  ttft_ms: -5\n")
+        .refused_with(&["mine.yaml:5", "ttft_ms"]);
+    with_objective("name: a\nabout: b\nmetric: tok_s_per_gpu\nslo:\n  ttft_ms: .nan\n")
+        .refused_with(&["mine.yaml:5", "ttft_ms"]);
 }
 
 #[test]
 fn unknown_slos_and_metrics_name_the_nearest() {
-    with_objective("name: a\nabout: b\nmetric: tok_s_per_gpus\n").refused_with(&["mine.yaml:3", "tok_s_per_gpus", "`tok_s_per_gpu`"]);
-    with_objective("name: a\nabout: b\nmetric: tok_s_per_gpu\nslo:\n  ttft: 5\n").refused_with(&["mine.yaml:5", "ttft", "`ttft_ms`"]);
+    with_objective("name: a\nabout: b\nmetric: tok_s_per_gpus\n").refused_with(&[
+        "mine.yaml:3",
+        "tok_s_per_gpus",
+        "`tok_s_per_gpu`",
+    ]);
+    with_objective("name: a\nabout: b\nmetric: tok_s_per_gpu\nslo:\n  ttft: 5\n").refused_with(&[
+        "mine.yaml:5",
+        "ttft",
+        "`ttft_ms`",
+    ]);
 }
 
 #[test]

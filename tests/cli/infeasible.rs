@@ -27,13 +27,15 @@ fn a_model_larger_than_the_cluster_does_not_fit_by_so_much() {
     // 671 B parameters in 8 bits against one GPU of 80 GB.
     let run = tune("--target h100 --model deepseek-r1 --gpus 1 --no-report");
     assert_eq!((run.code, run.stderr.as_str()), (3, ""));
+    assert!(run.stdout.contains("deepseek-r1 on 1 × H100"), "{}", run.stdout);
     assert!(run.stdout.contains("memory"), "{}", run.stdout);
     assert!(run.stdout.contains("GiB"), "{}", run.stdout);
 }
 
 #[test]
 fn a_space_without_a_legal_point_says_which_rule_it_breaks() {
-    let folder = crate::command::folder_with("mine.yaml", "name: mine\nabout: a\nknobs:\n  tp: [6]\n  concurrency: [8]\n");
+    let folder =
+        crate::command::folder_with("mine.yaml", "name: mine\nabout: a\nknobs:\n  tp: [6]\n  concurrency: [8]\n");
     let words = "--target mi355x --model llama-3.3-70b --space mine.yaml --no-report";
     let run = crate::command::tune_in(folder.path(), words);
     assert_eq!((run.code, run.stderr.as_str()), (3, ""));
