@@ -123,7 +123,7 @@ fn target(inputs: &Inputs) -> TargetSummary {
     TargetSummary {
         document: inputs.target_document.clone(),
         gpu: gpu.name.clone(),
-        gpus_per_node: node.gpus,
+        gpus_per_node: node.gpus.min(inputs.space.most_gpus()),
         nodes: inputs.space.most_gpus().div_ceil(node.gpus.max(1)),
         usd_per_gpu_hour: inputs.target.price.as_ref().map(|p| p.usd_per_gpu_hour.value),
         figures,
