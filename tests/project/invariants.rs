@@ -113,7 +113,7 @@ fn at_least(high: f64, low: f64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_legal_deployment_has_finite_positive_figures_above_the_datasheet(case in case()) {
