@@ -49,6 +49,8 @@ fn the_report_is_named_and_complete() {
     for outside in ["<script src", "<link ", "@import", "url(http"] {
         assert!(!page.contains(outside), "the page asks for something outside: {outside}");
     }
+    let run: Value = serde_json::from_str(&std::fs::read_to_string(report.join("run.json")).unwrap()).unwrap();
+    assert_eq!(run["arguments"][0], "inferasim-tune", "no path of this machine");
     let points = std::fs::read_to_string(report.join("points.csv")).unwrap();
     assert_eq!(points.lines().count() as u64, 1 + answer["feasible"].as_u64().unwrap());
 }

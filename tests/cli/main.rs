@@ -7,3 +7,4 @@ mod command;
 mod contracts;
 mod infeasible;
 mod printed;
+mod yaml_mutation;

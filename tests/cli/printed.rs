@@ -7,6 +7,7 @@ fn printed(run: &Run) -> String {
     let widest = run.stdout.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     assert!(widest <= 100, "{widest} columns");
     assert!(!run.stdout.contains('\u{1b}'), "escape codes in piped output");
+    assert!(run.stdout.lines().all(|line| line == line.trim_end()), "blanks at the end of a line");
     run.stdout.lines().map(masked).collect::<Vec<_>>().join("\n")
 }
 
@@ -42,6 +43,20 @@ fn the_memory_of_a_deployment() {
 #[test]
 fn a_model() {
     let run = inferasim("show model gpt-oss-120b");
+    assert_eq!(run.code, 0);
+    insta::assert_snapshot!(printed(&run));
+}
+
+#[test]
+fn one_projection() {
+    let run = inferasim("project --target mi355x --model gpt-oss-120b --engine vllm --tp 8 --concurrency 64");
+    assert_eq!(run.code, 0);
+    insta::assert_snapshot!(printed(&run));
+}
+
+#[test]
+fn the_built_in_targets() {
+    let run = inferasim("list targets");
     assert_eq!(run.code, 0);
     insta::assert_snapshot!(printed(&run));
 }

@@ -264,7 +264,7 @@ fn print_plan(plan: &MemoryPlan, engine: &EngineSettings, longest: u32, d: &Depl
     ];
     for (name, bytes, remark) in lines {
         let mark = if name == binds { " <- largest" } else { "" };
-        println!("  {name:<28} {:>12}  {remark}{mark}", bytes.to_string());
+        println!("{}", format!("  {name:<28} {:>12}  {remark}{mark}", bytes.to_string()).trim_end());
     }
     println!("  KV per token of context      {:>10.0} B", plan.kv_bytes_per_token.0);
     println!("  KV of one longest request    {:>12}  {longest} tokens", plan.kv_bytes_per_request.to_string());

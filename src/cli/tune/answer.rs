@@ -48,7 +48,8 @@ pub fn record(
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_string(),
         started,
-        arguments: std::env::args().collect(),
+        // The program by name: where it lies on this machine is nobody's business.
+        arguments: std::iter::once("inferasim-tune".to_string()).chain(std::env::args().skip(1)).collect(),
         target: target(inputs),
         model: model(inputs),
         engine: engine(inputs),
