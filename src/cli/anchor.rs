@@ -1,6 +1,7 @@
 //! `inferasim anchor`: the store of measured runs that projections may stand on.
 
 mod facts;
+pub mod flags;
 
 use crate::anchor::artifact::{Artifact, Figures, LoadPoint, SCHEMA};
 use crate::anchor::store::{Store, VARIABLE};

@@ -1,14 +1,15 @@
 //! The projector of a search, with measured anchors applied where there are any.
 
 use super::{Arguments, Inputs};
+use crate::Result;
 use crate::anchor::confidence::{Confidence, rivals};
-use crate::anchor::set::{AnchorSet, Settings};
-use crate::anchor::store::Store;
+use crate::anchor::set::AnchorSet;
+use crate::anchor::set::Basis;
+use crate::cli::anchor::flags;
 use crate::config::Deployment;
 use crate::report::record::{CalibrationLevel, CalibrationStatement, Candidate, RunRecord};
 use crate::search::Evaluator;
 use crate::serve::{CompiledDeployment, Evaluation, Projector, Refusal};
-use crate::{Error, Result};
 
 /// A projector that stands on anchors.
 pub struct AnchoredProjector<'a> {
@@ -46,49 +47,19 @@ impl<'a> AnchoredProjector<'a> {
     /// An unreadable store.
     pub fn new(inputs: &'a Inputs, arguments: &Arguments) -> Result<Self> {
         let projector = &inputs.projector;
-        let anchors = match &arguments.anchors {
-            None => None,
-            Some(_) if projector.workload.prefix_hit_rate > 0.0 => {
-                return Err(Error::input(
-                    "--anchors",
-                    "the workload answers part of each prompt from the prefix cache, the anchors do not",
-                    "Leave --anchors or the hit rate out",
-                ));
-            }
-            Some(folder) => {
-                let settings = Settings { rule: arguments.anchor_rule, ladder_gpus: arguments.ladder_gpus };
-                Some(AnchorSet::new(&Store::new(folder).read()?, projector, settings))
-            }
-        };
-        Ok(Self { projector, anchors })
+        Ok(Self { projector, anchors: arguments.anchors.load(projector)? })
     }
 
     /// Says what the figures rest on, and how sure the choice is.
     pub fn describe(&self, record: &mut RunRecord) {
         let Some(set) = &self.anchors else { return };
-        record.warnings.extend(set.warnings.iter().cloned());
+        record.warnings.extend(flags::warnings(set));
         if set.is_empty() {
-            record.warnings.push(format!(
-                "None of the {} anchors is of this model, GPU and engine; the figures are the projection alone.",
-                set.left_out.len()
-            ));
             return;
         }
         let Some(best) = &record.best else { return };
         let basis = set.basis(&best.deployment, best.deployment.concurrency);
-        let level = match basis.decode {
-            Confidence::Measured | Confidence::Restored => CalibrationLevel::Calibrated,
-            Confidence::Extrapolated => CalibrationLevel::Neighbour,
-            Confidence::OutOfRegime => CalibrationLevel::Uncalibrated,
-        };
-        let statements = basis.statements();
-        let anchored = statements.into_iter().zip([level, CalibrationLevel::Neighbour]);
-        let known = basis.decode != Confidence::OutOfRegime;
-        if known {
-            for (text, level) in anchored {
-                record.calibration.insert(0, CalibrationStatement { level, text: format!("anchors: {text}") });
-            }
-        }
+        record.calibration.splice(0..0, statements(&basis));
         let value = |c: &Candidate| if record.objective.maximise { c.objective } else { 1.0 / c.objective };
         let values: Vec<f64> = std::iter::once(best).chain(record.top.iter().skip(1)).map(value).collect();
         let close = rivals(&values, basis.band);
@@ -105,4 +76,16 @@ impl<'a> AnchoredProjector<'a> {
         };
         record.warnings.push(text);
     }
+}
+
+/// What anchored figures rest on, one statement each; none for figures no anchor touches.
+pub fn statements(basis: &Basis) -> Vec<CalibrationStatement> {
+    let level = |confidence| match confidence {
+        Confidence::Measured | Confidence::Restored => Some(CalibrationLevel::Calibrated),
+        Confidence::Extrapolated => Some(CalibrationLevel::Neighbour),
+        Confidence::OutOfRegime => None,
+    };
+    let said = basis.statements().into_iter().zip([basis.decode, basis.prefill]);
+    said.filter_map(|(text, c)| Some(CalibrationStatement { level: level(c)?, text: format!("anchors: {text}") }))
+        .collect()
 }

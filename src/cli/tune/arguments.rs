@@ -1,7 +1,6 @@
 //! The flags of `inferasim-tune`.
 
-use crate::anchor::confidence::LADDER_GPUS;
-use crate::anchor::transport::Rule;
+use crate::cli::anchor::flags::AnchorFlags;
 use crate::objective::Slo;
 use clap::Parser;
 use std::path::PathBuf;
@@ -51,15 +50,9 @@ pub struct Arguments {
     /// Fitted constants: a built-in name or a YAML file
     #[arg(long, default_value = "public")]
     pub calibration: String,
-    /// Store of measured runs that figures stand on (`inferasim anchor`)
-    #[arg(long, value_name = "DIR")]
-    pub anchors: Option<PathBuf>,
-    /// How an anchor's decode figure is carried over
-    #[arg(long, value_enum, default_value_t, requires = "anchors")]
-    pub anchor_rule: Rule,
-    /// Most GPUs of an anchor that vouches for larger counts
-    #[arg(long, default_value_t = LADDER_GPUS, requires = "anchors", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub ladder_gpus: u32,
+    /// Measured runs to stand on
+    #[command(flatten)]
+    pub anchors: AnchorFlags,
     /// Nodes at hand [default: the target's]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub nodes: Option<u32>,

@@ -1,6 +1,6 @@
 //! `inferasim-tune`: which deployment should I run? Loads, searches, reports.
 
-mod anchored;
+pub mod anchored;
 mod answer;
 pub(super) mod arguments;
 pub(super) mod inputs;
