@@ -58,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "serve::ServingMetrics",
         ],
     ),
+    ("report::fidelity", &["anchor::score", "anchor::trial"]),
     // The command line ties everything together, and nothing uses it.
     (
         "cli",

@@ -62,6 +62,11 @@ impl Case {
         closed_loop(&load, &self.decode, &self.prefill, constants)
     }
 
+    /// Least TPOT by the datasheet, ms.
+    pub fn decode_floor_ms(&self) -> f64 {
+        self.decode.roof() / (1.0 + self.load.draft_tokens)
+    }
+
     /// Figures under the given constants.
     pub fn predict(&self, constants: &Constants) -> Prediction {
         let answer = self.solve(constants);

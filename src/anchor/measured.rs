@@ -59,6 +59,19 @@ pub struct MeasuredPoint {
     pub total_tok_s: Option<f64>,
     /// Input and output tokens per second and GPU.
     pub tok_s_per_gpu: Option<f64>,
+    /// Runs of this configuration with their lowest and highest tokens per second and GPU, where several were made.
+    pub repeats: Option<Repeats>,
+}
+
+/// Repeated runs of one configuration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Repeats {
+    /// Runs.
+    pub runs: u32,
+    /// Lowest tokens per second and GPU.
+    pub low: f64,
+    /// Highest.
+    pub high: f64,
 }
 
 /// Which of the three ways of serving a row measures.
@@ -201,6 +214,12 @@ fn row(shown: &str, columns: &HashMap<&str, usize>, record: &csv::StringRecord) 
         output_tok_s: number("output_tok_s")?,
         total_tok_s: number("total_tok_s")?,
         tok_s_per_gpu: number("tput_per_gpu")?,
+        repeats: match (whole("n_rows")?, number("tput_min")?, number("tput_max")?) {
+            (Some(runs), Some(low), Some(high)) if runs > 1 && low > 0.0 && high >= low => {
+                Some(Repeats { runs, low, high })
+            }
+            _ => None,
+        },
         id,
     })
 }

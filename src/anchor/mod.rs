@@ -1,8 +1,16 @@
-//! Where measurements and projections meet: measured points, calibration, fidelity.
+//! Where measurements and projections meet: measured points, calibration, fidelity, anchors.
 
+pub mod artifact;
 pub mod case;
+pub mod confidence;
 pub mod cross_validation;
 pub mod fidelity;
 pub mod fit;
+pub mod import;
 pub mod measured;
+pub mod regime;
 pub mod score;
+pub mod set;
+pub mod store;
+pub mod transport;
+pub mod trial;

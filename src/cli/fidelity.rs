@@ -1,9 +1,13 @@
 //! `inferasim fidelity`: how far predictions are from a file of measurements.
 
-use crate::anchor::fidelity::{Mode, predict, prepare};
+use crate::anchor::case::Prediction;
+use crate::anchor::fidelity::{Cases, Mode, predict, prepare};
 use crate::anchor::measured;
-use crate::anchor::score::{Score, Scored, score};
+use crate::anchor::score::{Errors, Score, Scored, score};
+use crate::anchor::transport::Rule;
+use crate::anchor::trial::{Trial, trials};
 use crate::cost::Calibration;
+use crate::report::fidelity::{self as report, About};
 use crate::{Error, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -20,6 +24,16 @@ pub struct FidelityArgs {
     /// Refit without the row's group (GPU, engine, model) before predicting it, in this many folds.
     #[arg(long, value_name = "FOLDS")]
     holdout_groups: Option<usize>,
+    /// Score anchors too: this many random points of each group no constant has seen, and 0, 1 and 3 where fewer; groups
+    /// are left out in 8 folds unless --holdout-groups says otherwise
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100))]
+    anchors: Option<u32>,
+    /// Draws of anchors from each group
+    #[arg(long, default_value_t = 5, requires = "anchors", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Write a page (fidelity.md) with tables and plots into this folder
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     /// Write the predictions as CSV.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -33,18 +47,96 @@ pub fn run(args: &FidelityArgs) -> Result<u8> {
     let calibration = Calibration::load(&args.calibration)?;
     let points = measured::read(&args.measured)?;
     let prepared = prepare(&points, &calibration);
-    let mode = args.holdout_groups.map_or(Mode::Profile, |n| Mode::GroupsLeftOut(n.max(2)));
+    let folds = args.holdout_groups.or(args.anchors.map(|_| FOLDS));
+    let mode = folds.map_or(Mode::Profile, |n| Mode::GroupsLeftOut(n.max(2)));
     let scored = predict(&points, &prepared, &calibration, mode);
     if let Some(path) = &args.out {
         write_predictions(path, &scored)?;
     }
     let result = score(&scored);
+    let trials = args.anchors.map_or_else(Vec::new, |k| anchor_trials(&prepared, &scored, k as usize, args.seeds));
+    if let Some(folder) = &args.report {
+        let file = args.measured.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
+        let about = About {
+            command: command(args, &file),
+            measured: file,
+            calibration: args.calibration.clone(),
+            mode: match mode {
+                Mode::Profile => "as fitted (rows may be among those it was fitted on)".to_string(),
+                Mode::GroupsLeftOut(n) => format!("refitted without each row's GPU, engine and model ({n} folds)"),
+            },
+        };
+        report::write(folder, &about, &result, &scored, &trials)?;
+    }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&result).unwrap_or_default());
+        let document = Document { score: &result, anchors: &trials };
+        println!("{}", serde_json::to_string_pretty(&document).unwrap_or_default());
     } else {
-        print!("{}", table(&result));
+        print!("{}{}", table(&result), trial_table(&trials));
+        if let Some(folder) = &args.report {
+            println!("page: {}", folder.join("fidelity.md").display());
+        }
     }
     Ok(crate::error::exit::ANSWER)
+}
+
+/// Folds of groups left out for anchors where none are asked for.
+const FOLDS: usize = 8;
+
+/// The printed document: the score, and the anchors' where they were asked for.
+#[derive(serde::Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    score: &'a Score,
+    #[serde(skip_serializing_if = "<[Trial]>::is_empty")]
+    anchors: &'a [Trial],
+}
+
+fn command(args: &FidelityArgs, file: &str) -> String {
+    let mut text = format!("inferasim fidelity --measured {file}");
+    if args.calibration != "public" {
+        text += &format!(" --calibration {}", args.calibration);
+    }
+    if let Some(folds) = args.holdout_groups {
+        text += &format!(" --holdout-groups {folds}");
+    }
+    if let Some(k) = args.anchors {
+        text += &format!(" --anchors {k} --seeds {}", args.seeds);
+    }
+    text + " --report DIR"
+}
+
+/// Scores 0, 1, 3 and `most` anchors; every group counts as unseen, for its constants were fitted without it.
+fn anchor_trials(prepared: &Cases, scored: &[Scored<'_>], most: usize, draws: u64) -> Vec<Trial> {
+    let mut counts: Vec<usize> = [0, 1, 3].into_iter().filter(|k| *k < most).collect();
+    counts.push(most);
+    let predictions: Vec<Prediction> = scored.iter().filter_map(|r| r.outcome.as_ref().ok().copied()).collect();
+    trials(&prepared.cases, &predictions, |_| true, &counts, draws)
+}
+
+fn trial_table(trials: &[Trial]) -> String {
+    use std::fmt::Write;
+    let Some(first) = trials.first() else { return String::new() };
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "anchors: {} groups no constant has seen, {} draws, drawn points not scored",
+        first.groups, first.draws
+    );
+    for t in trials {
+        let rule = if t.anchors == 0 { "-" } else { t.rule.word() };
+        let shown =
+            |e: Option<Errors>| e.map_or("-".into(), |e| format!("MAPE {:5.1} median {:4.1}", e.mape, e.median));
+        let used = if t.anchors > 0 && t.rule == Rule::default() { "  (used)" } else { "" };
+        let _ = writeln!(
+            out,
+            "  {:3} anchors  {rule:<10}  TPOT {}  output {}{used}",
+            t.anchors,
+            shown(t.tpot),
+            shown(t.output)
+        );
+    }
+    out
 }
 
 fn write_predictions(path: &Path, rows: &[Scored<'_>]) -> Result<()> {

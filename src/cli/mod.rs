@@ -2,6 +2,7 @@
 //!
 //! A `run` returns the exit code of an answer; an error prints one line and carries its own.
 
+pub mod anchor;
 pub mod calibrate;
 pub mod fidelity;
 pub mod list;
@@ -23,6 +24,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Anchor(anchor::Anchor),
     Calibrate(calibrate::CalibrateArgs),
     Fidelity(fidelity::FidelityArgs),
     List(list::List),
@@ -34,6 +36,7 @@ enum Command {
 /// Runs the parsed command.
 pub fn run(cli: Cli) -> Result<u8> {
     match cli.command {
+        Command::Anchor(args) => anchor::run(args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Fidelity(args) => fidelity::run(&args),
         Command::List(list) => list::run(list),

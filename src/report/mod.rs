@@ -1,5 +1,6 @@
 //! Turns what a run found into things people read. Computes nothing: it renders a [`RunRecord`].
 
+pub mod fidelity;
 #[cfg(test)]
 mod fixture;
 pub mod folder;

@@ -216,6 +216,12 @@ impl CompiledDeployment {
         (decode, prefill)
     }
 
+    /// Least TPOT by the datasheet at a load, ms: a step's bytes over bandwidth or flops over peak, every draft accepted.
+    pub fn decode_floor_ms(&self, concurrency: u32, max_num_batched_tokens: u32) -> f64 {
+        let load = self.load(concurrency, &self.plan(concurrency, max_num_batched_tokens)).load;
+        self.work(&load, max_num_batched_tokens).0.roof() / (1.0 + load.draft_tokens)
+    }
+
     /// Serving figures at a concurrency and token budget.
     ///
     /// # Errors

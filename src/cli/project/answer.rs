@@ -3,7 +3,9 @@
 use super::details::details;
 use super::inputs::Inputs;
 use super::remedy::nearest_change;
-use crate::cli::tune::{reasons, trust};
+use crate::anchor::confidence::Confidence;
+use crate::cli::anchor::flags;
+use crate::cli::tune::{anchored, reasons, trust};
 use crate::memory::MemoryPlan;
 use crate::objective::{Metric, Miss, Slo};
 use crate::report::projection::{Broken, Memory, Projection, Subject, Trust};
@@ -16,7 +18,7 @@ pub fn projection(inputs: &Inputs, explain: bool) -> Result<Projection> {
     let (projector, d) = (&inputs.projector, &inputs.deployment);
     let compiled = projector.compile(d).map_err(|refusal| no_model(inputs, refusal))?;
     let plan = compiled.plan(d.concurrency, d.max_num_batched_tokens);
-    let evaluation = match compiled.evaluate(d.concurrency, d.max_num_batched_tokens) {
+    let evaluation = match inputs.evaluate(d) {
         Ok(evaluation) => Some(evaluation),
         Err(Refusal::DoesNotFit(_)) => None,
         Err(refusal) => return Err(no_model(inputs, refusal)),
@@ -27,7 +29,10 @@ pub fn projection(inputs: &Inputs, explain: bool) -> Result<Projection> {
         _ => vec![no_room(inputs, &plan)],
     };
     let model = &projector.model.architecture.name;
-    let statements = trust::statements(&projector.calibration, &projector.target, &projector.engine.name, model);
+    let mut statements = trust::statements(&projector.calibration, &projector.target, &projector.engine.name, model);
+    if let Some(set) = &inputs.anchors {
+        statements.splice(0..0, anchored::statements(&set.basis(d, d.concurrency)));
+    }
     let level = statements.iter().map(|s| s.level).max().unwrap_or(CalibrationLevel::Uncalibrated);
     Ok(Projection {
         feasible: broken.is_empty(),
@@ -152,6 +157,13 @@ fn warnings(inputs: &Inputs, compiled: &CompiledDeployment, evaluation: Option<&
                 "Of {} requests in flight {running:.0} run at once ({}); the others wait.",
                 d.concurrency, evaluation.bound
             ));
+        }
+    }
+    if let Some(set) = &inputs.anchors {
+        warnings.extend(flags::warnings(set));
+        let basis = set.basis(d, d.concurrency);
+        if basis.decode != Confidence::OutOfRegime {
+            warnings.push("Figures stand on anchors; --explain shows the projection before them.".to_string());
         }
     }
     let ops = &compiled.step.ops;

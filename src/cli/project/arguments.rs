@@ -1,5 +1,6 @@
 //! The flags of `inferasim project`.
 
+use crate::cli::anchor::flags::AnchorFlags;
 use crate::cli::tune::arguments::{SloList, slo_list};
 use clap::Args;
 
@@ -75,6 +76,9 @@ pub struct Arguments {
     /// Fitted constants: a built-in name or a YAML file
     #[arg(long, default_value = "public")]
     pub calibration: String,
+    /// Measured runs to stand on
+    #[command(flatten)]
+    pub anchors: AnchorFlags,
     /// Speculative decoding with this many draft tokens a step
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub speculation: Option<u32>,

@@ -2,13 +2,14 @@
 
 use super::Arguments;
 use crate::anchor::case::tokens_per_step;
+use crate::anchor::set::AnchorSet;
 use crate::cli::tune::inputs::check;
 
 use crate::config::{Deployment, Legality, Speculation};
 use crate::cost::Calibration;
 use crate::model::{KvFormat, Model};
 use crate::objective::{Metric, Objective};
-use crate::serve::Projector;
+use crate::serve::{Evaluation, Projector, Refusal};
 use crate::target::{EngineProfile, Target};
 use crate::workload::Workload;
 use crate::{Error, Result};
@@ -22,6 +23,8 @@ pub struct Inputs {
     pub objective: Objective,
     /// Tokens per step come from the calibration, not from the user.
     pub assumed_acceptance: bool,
+    /// Measured runs the figures stand on.
+    pub anchors: Option<AnchorSet>,
 }
 
 impl Inputs {
@@ -68,7 +71,22 @@ impl Inputs {
                 assumed_acceptance = true;
             }
         }
-        Ok(Self { projector, legality, deployment, objective, assumed_acceptance })
+        let anchors = arguments.anchors.load(&projector)?;
+        Ok(Self { projector, legality, deployment, objective, assumed_acceptance, anchors })
+    }
+
+    /// Figures of a deployment, anchors applied.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn evaluate(&self, deployment: &Deployment) -> std::result::Result<Evaluation, Refusal> {
+        let compiled = self.projector.compile(deployment)?;
+        let (concurrency, tokens) = (deployment.concurrency, deployment.max_num_batched_tokens);
+        let evaluation = compiled.evaluate(concurrency, tokens)?;
+        Ok(match &self.anchors {
+            Some(set) => set.apply(deployment, &compiled, concurrency, tokens, &evaluation),
+            None => evaluation,
+        })
     }
 
     /// GPUs at hand.

@@ -11,7 +11,7 @@ fn distance(inputs: &Inputs, deployment: &Deployment) -> Option<f64> {
     if !inputs.legality.violations(deployment, inputs.gpus()).is_empty() {
         return None;
     }
-    Some(match inputs.projector.evaluate(deployment) {
+    Some(match inputs.evaluate(deployment) {
         Ok(evaluation) => {
             let over = inputs.objective.slos.iter().filter_map(|slo| slo.overshoot(&evaluation.metrics));
             over.map(|(_, factor)| factor).fold(0.0, f64::max)

@@ -6,27 +6,15 @@ use crate::objective::Metric;
 use crate::report::record::*;
 use crate::report::summary::summary;
 use crate::search::{Evaluator, Found, Group as Counted, Outcome, Reason, Search, Why};
-use crate::serve::{CompiledDeployment, Evaluation, Projector, Refusal};
+use crate::serve::Evaluation;
 use crate::source::Sourced;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-impl Evaluator for Projector {
-    type Compiled = CompiledDeployment;
-
-    fn compile(&self, deployment: &crate::config::Deployment) -> Result<CompiledDeployment, Refusal> {
-        Projector::compile(self, deployment)
-    }
-
-    fn evaluate(&self, compiled: &CompiledDeployment, concurrency: u32, tokens: u32) -> Result<Evaluation, Refusal> {
-        compiled.evaluate(concurrency, tokens)
-    }
-}
-
 /// The record of a run; the times are the caller's.
-pub fn record(
+pub fn record<E: Evaluator>(
     inputs: &Inputs,
-    search: &Search<'_, Projector>,
+    search: &Search<'_, E>,
     outcome: &Outcome,
     top: u32,
     started: String,
@@ -90,7 +78,7 @@ fn candidate(inputs: &Inputs, rank: u64, index: u64, evaluation: &Evaluation) ->
 }
 
 /// Among the nearest misses, one that runs before one that does not, then the least overshoot.
-fn closest(inputs: &Inputs, search: &Search<'_, Projector>, outcome: &Outcome) -> Option<Closest> {
+fn closest<E: Evaluator>(inputs: &Inputs, search: &Search<'_, E>, outcome: &Outcome) -> Option<Closest> {
     let nearest = outcome.groups.iter().filter(|g| !matches!(g.reason, Reason::Illegal(_))).min_by(|a, b| {
         let kind = |g: &Counted| !matches!(g.reason, Reason::Slo(_));
         kind(a).cmp(&kind(b)).then(a.nearest.distance.total_cmp(&b.nearest.distance))

@@ -1,5 +1,6 @@
 //! The flags of `inferasim-tune`.
 
+use crate::cli::anchor::flags::AnchorFlags;
 use crate::objective::Slo;
 use clap::Parser;
 use std::path::PathBuf;
@@ -49,6 +50,9 @@ pub struct Arguments {
     /// Fitted constants: a built-in name or a YAML file
     #[arg(long, default_value = "public")]
     pub calibration: String,
+    /// Measured runs to stand on
+    #[command(flatten)]
+    pub anchors: AnchorFlags,
     /// Nodes at hand [default: the target's]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub nodes: Option<u32>,

@@ -1,5 +1,6 @@
 //! `inferasim-tune`: which deployment should I run? Loads, searches, reports.
 
+pub mod anchored;
 mod answer;
 pub(super) mod arguments;
 pub(super) mod inputs;
@@ -26,6 +27,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let started = Instant::now();
     let date = time::utc_now();
     let inputs = Inputs::load(&arguments)?;
+    let evaluator = anchored::AnchoredProjector::new(&inputs, &arguments)?;
     let mut folder = if arguments.no_report {
         None
     } else {
@@ -36,12 +38,13 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         space: &inputs.space,
         legality: &inputs.legality,
         objective: &inputs.objective,
-        evaluator: &inputs.projector,
+        evaluator: &evaluator,
     };
     let progress = Progress::new(inputs.space.len());
     let outcome = search.run(&|points| progress.add(points));
     progress.finish();
     let mut record = answer::record(&inputs, &search, &outcome, arguments.top, date);
+    evaluator.describe(&mut record);
     record.elapsed_s = started.elapsed().as_secs_f64();
     record.cpu_s = cpu_seconds().unwrap_or(record.elapsed_s);
     if let Some(folder) = &mut folder {

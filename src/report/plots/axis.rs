@@ -26,6 +26,11 @@ impl Axis {
         Some(Self { low, high: max + 0.12 * span, logarithmic: false, from, to })
     }
 
+    /// A logarithmic axis from `low` to `high`, both above 0.
+    pub fn logarithmic(low: f64, high: f64, from: f64, to: f64) -> Self {
+        Self { low, high, logarithmic: true, from, to }
+    }
+
     /// The pixel of a value; `None` where it lies outside.
     pub fn pixel(&self, value: f64) -> Option<f64> {
         if !(value >= self.low && value <= self.high) {

@@ -1,0 +1,248 @@
+//! A page on how far predictions were from measurements: tables and plots of one run of `inferasim fidelity`.
+
+use super::plots::parity::Parity;
+use super::plots::{png, svg};
+use crate::anchor::score::{Errors, Score, Scored, SliceErrors, errors};
+use crate::anchor::trial::Trial;
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// What the page says beside the figures.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// File of the measurements, without its folder.
+    pub measured: String,
+    /// Calibration profile.
+    pub calibration: String,
+    /// How the constants were fitted.
+    pub mode: String,
+    /// The command that writes the page again.
+    pub command: String,
+}
+
+/// Writes `fidelity.md` and its plots into a folder, which is made where it is missing.
+///
+/// # Errors
+/// A folder that cannot be written.
+pub fn write(folder: &Path, about: &About, score: &Score, rows: &[Scored<'_>], trials: &[Trial]) -> Result<()> {
+    let failed = |e: std::io::Error| {
+        Error::input(folder.display().to_string(), format!("cannot be written: {e}"), "Give --report another folder")
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    for (name, chart) in plots(rows, &about.mode) {
+        std::fs::write(folder.join(format!("fidelity-{name}.svg")), svg(&chart)?).map_err(failed)?;
+        png(&chart, &folder.join(format!("fidelity-{name}.png")))?;
+    }
+    std::fs::write(folder.join("fidelity.md"), page(about, score, rows, trials)).map_err(failed)
+}
+
+/// The three plots, coloured by GPU.
+fn plots(rows: &[Scored<'_>], mode: &str) -> Vec<(&'static str, Parity)> {
+    type Pick = fn(&Scored<'_>) -> Option<(f64, f64)>;
+    let figures: [(&str, &str, &str, Pick); 3] = [
+        ("tpot", "TPOT", "TPOT, ms", |r| Some((r.point.tpot_ms?, r.outcome.as_ref().ok()?.tpot_ms))),
+        ("ttft", "Mean TTFT", "mean TTFT, ms", |r| Some((r.point.ttft_ms?, r.outcome.as_ref().ok()?.ttft_ms))),
+        ("output", "Output rate", "output tokens/s", |r| {
+            Some((r.point.output_tok_s?, r.outcome.as_ref().ok()?.output_tok_s))
+        }),
+    ];
+    figures
+        .into_iter()
+        .map(|(name, title, quantity, pick)| {
+            let mut series: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+            for row in rows {
+                if let Some(pair) = pick(row).filter(|p| p.0 > 0.0 && p.1 > 0.0) {
+                    series.entry(row.point.hardware.clone()).or_default().push(pair);
+                }
+            }
+            let all: Vec<f64> = series.values().flatten().map(|(m, p)| p / m - 1.0).collect();
+            let said = errors(&all).map_or(String::new(), |e| {
+                format!("{} rows, MAPE {:.1} %, median {:.1} %, bias {:+.1} %; {mode}", e.n, e.mape, e.median, e.bias)
+            });
+            let title = format!("{title}: predicted against measured");
+            let quantity = quantity.to_string();
+            (name, Parity { title, subtitle: said, quantity, series: series.into_iter().collect() })
+        })
+        .collect()
+}
+
+fn page(about: &About, score: &Score, rows: &[Scored<'_>], trials: &[Trial]) -> String {
+    let mut out = String::new();
+    let coverage = 100.0 * score.answered as f64 / score.rows.max(1) as f64;
+    let _ = writeln!(
+        out,
+        "# How far are predictions from measurements?\n\n\
+         Written by `{}`; do not edit.\n\n\
+         Measurements: `{}` ({} rows that count, {} answered: {coverage:.1} %). Calibration `{}`, {}.\n\n\
+         TPOT is (E2E − TTFT)/(output tokens − 1), mean over requests (the median where only that was recorded). TTFT is \
+         the mean over all requests of a closed-loop run, its first wave included. The output rate counts the whole run. \
+         Errors are |predicted/measured − 1|, in %: mean / median.\n",
+        about.command, about.measured, score.rows, score.answered, about.calibration, about.mode
+    );
+    for (name, what) in [("tpot", "TPOT"), ("ttft", "Mean TTFT"), ("output", "Output rate")] {
+        let _ = writeln!(out, "![{what}: predicted against measured](fidelity-{name}.svg)\n");
+    }
+    slices(&mut out, "By way of serving", score, |n| matches!(n, "all" | "agg" | "spec" | "disagg" | "dp attention"));
+    slices(&mut out, "By GPU", score, |n| n.starts_with("agg ") && !n.starts_with("agg C ") && !n[4..].contains(' '));
+    slices(&mut out, "By GPU and engine", score, |n| {
+        n.starts_with("agg ") && !n.starts_with("agg C ") && n[4..].contains(' ')
+    });
+    slices(&mut out, "By model", score, |n| n.starts_with("model "));
+    slices(&mut out, "By concurrency", score, |n| n.starts_with("agg C "));
+    decisions(&mut out, score);
+    refusals(&mut out, score);
+    anchors(&mut out, trials);
+    noise(&mut out, rows);
+    out
+}
+
+fn cell(errors: Option<Errors>) -> String {
+    errors.map_or("–".into(), |e| format!("{:.1} / {:.1}", e.mape, e.median))
+}
+
+fn slices(out: &mut String, title: &str, score: &Score, keep: impl Fn(&str) -> bool) {
+    let kept: Vec<(&String, &SliceErrors)> =
+        score.slices.iter().filter(|(name, s)| keep(name) && s.tpot.is_some_and(|e| e.n >= 5)).collect();
+    if kept.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "## {title}\n\n| slice | rows | TPOT | bias | within 10 % | TTFT | output rate |\n|---|---|---|---|---|---|---|"
+    );
+    for (name, s) in kept {
+        let tpot = s.tpot.unwrap_or(Errors { n: 0, mape: 0.0, median: 0.0, bias: 0.0, within_10: 0.0, within_20: 0.0 });
+        let name = match name.as_str() {
+            "agg" => "aggregated, no speculation",
+            "spec" => "aggregated, speculative",
+            "disagg" => "disaggregated",
+            n => n.trim_start_matches("agg ").trim_start_matches("model "),
+        };
+        let _ = writeln!(
+            out,
+            "| {name} | {} | {} | {:+.1} | {:.0} % | {} | {} |",
+            tpot.n,
+            cell(s.tpot),
+            tpot.bias,
+            tpot.within_10,
+            cell(s.ttft),
+            cell(s.output)
+        );
+    }
+    out.push('\n');
+}
+
+fn decisions(out: &mut String, score: &Score) {
+    let _ = writeln!(
+        out,
+        "## The decision\n\nIn each group of GPU, model, engine, precision and lengths with at least four measured points: \
+         \"the most tok/s per GPU with TPOT under a limit\". Broken: the choice exceeds the limit by more than 5 %. Optimum: \
+         within 2 % of the best measured one. Regret: what a kept promise falls short by. Silent: nothing offered though \
+         something keeps the limit.\n\n| limit | cases | broken | optimum | regret | silent |\n|---|---|---|---|---|---|"
+    );
+    for d in &score.decisions {
+        let _ = writeln!(
+            out,
+            "| {} ms | {} | {:.0} % | {:.0} % | {:.1} % | {:.0} % |",
+            d.limit_ms, d.cases, d.broken, d.optimum, d.regret, d.silent
+        );
+    }
+    out.push('\n');
+}
+
+fn refusals(out: &mut String, score: &Score) {
+    if score.refused.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "## Rows without an answer\n\n| rows | reason |\n|---|---|");
+    for (reason, count) in &score.refused {
+        let _ = writeln!(out, "| {count} | {} |", reason.replace('|', "/").replace('\n', " "));
+    }
+    out.push('\n');
+}
+
+fn anchors(out: &mut String, trials: &[Trial]) {
+    let Some(first) = trials.first() else { return };
+    let _ = writeln!(
+        out,
+        "## With anchors\n\n{} groups (GPU, engine, model) whose rows no constant has seen; random points of each group as \
+         anchors, mean of {} draws, the drawn points never scored (all lines score the same rows). Only decode is carried: \
+         the rows do not say that prefix caching was off.\n\n\
+         | anchors | carried by | TPOT | within 10 % | output rate |\n|---|---|---|---|---|",
+        first.groups, first.draws
+    );
+    for t in trials {
+        let rule = if t.anchors == 0 { "–" } else { t.rule.word() };
+        let within = t.tpot.map_or("–".into(), |e| format!("{:.0} %", e.within_10));
+        let _ = writeln!(out, "| {} | {rule} | {} | {within} | {} |", t.anchors, cell(t.tpot), cell(t.output));
+    }
+    out.push('\n');
+}
+
+/// The spread of repeated runs: no prediction can be nearer than that.
+fn noise(out: &mut String, rows: &[Scored<'_>]) {
+    // Half the spread: the distance of each of two extreme runs from their middle.
+    let half = |low: f64, high: f64| (high / low).sqrt() - 1.0;
+    let repeats: Vec<f64> = rows.iter().filter_map(|r| r.point.repeats).map(|r| half(r.low, r.high)).collect();
+    let Some(e) = errors(&repeats) else { return };
+    let runs: u32 = rows.iter().filter_map(|r| r.point.repeats).map(|r| r.runs).sum();
+    let _ = writeln!(
+        out,
+        "## Noise floor\n\n{} configurations were measured more than once ({runs} runs, over dates and engine versions). \
+         Their lowest and highest tok/s per GPU lie {:.1} % (mean) and {:.1} % (median) from the middle between them; {:.0} % \
+         of them within 10 %. A model that does not know the version cannot be nearer than that on these rows.",
+        e.n, e.mape, e.median, e.within_10
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::anchor::case::Prediction;
+    use crate::anchor::measured::{MeasuredPoint, Repeats};
+    use crate::anchor::score::score;
+
+    #[test]
+    fn the_page_says_what_was_scored_and_refused() {
+        let point = |id: &str, tpot| MeasuredPoint {
+            id: id.into(),
+            hardware: "MI355X".into(),
+            model: "m".into(),
+            engine: "vllm".into(),
+            gpus: 1.0,
+            isl: 1024.0,
+            osl: 1024.0,
+            concurrency: 8,
+            tpot_ms: Some(tpot),
+            output_tok_s: Some(100.0),
+            repeats: Some(Repeats { runs: 2, low: 100.0, high: 121.0 }),
+            ..MeasuredPoint::default()
+        };
+        let points: Vec<MeasuredPoint> = (0..6).map(|i| point(&i.to_string(), 10.0)).collect();
+        let outcome = |i: usize| {
+            let p =
+                Prediction { ttft_ms: 1.0, ttft_p50_ms: 1.0, tpot_ms: 11.0, output_tok_s: 90.0, total_tok_s: 180.0 };
+            if i == 5 { Err("no | figures".to_string()) } else { Ok(p) }
+        };
+        let rows: Vec<Scored<'_>> =
+            points.iter().enumerate().map(|(i, point)| Scored { point, outcome: outcome(i) }).collect();
+        let about = About {
+            measured: "rows.csv".into(),
+            calibration: "public".into(),
+            mode: "as fitted".into(),
+            command: "inferasim fidelity".into(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("new");
+        write(&place, &about, &score(&rows), &rows, &[]).unwrap();
+        let text = std::fs::read_to_string(place.join("fidelity.md")).unwrap();
+        assert!(text.contains("6 rows that count, 5 answered: 83.3 %"), "{text}");
+        assert!(text.contains("| MI355X | 5 | 10.0 / 10.0 | +10.0 |"), "{text}");
+        assert!(text.contains("| 1 | no / figures |"), "{text}");
+        // √1.21 = 1.1: each of the two runs lies 10 % from the middle.
+        assert!(text.contains("lie 10.0 % (mean) and 10.0 % (median)"), "{text}");
+        assert!(place.join("fidelity-tpot.svg").exists() && place.join("fidelity-output.png").exists());
+    }
+}
