@@ -2,6 +2,7 @@
 
 use super::measured::{MeasuredPoint, ServingKind};
 use crate::config::{Deployment, Speculation};
+use crate::cost::residual::ResidualPoint;
 use crate::cost::{Calibration, Constants, DecodeWork, PrefillWork, Regime};
 use crate::model::{KvFormat, Model};
 use crate::serve::closed_loop::{ClosedLoop, Load, closed_loop};
@@ -53,13 +54,29 @@ impl Case {
         Some(self.prefill.roof / per_request_ms)
     }
 
+    /// Where the row sits for a residual correction.
+    pub fn residual_point(&self) -> ResidualPoint {
+        ResidualPoint {
+            concurrency: self.load.clients,
+            ranks: f64::from(self.deployment.tp * self.deployment.pp),
+            isl: self.point.isl,
+            osl: self.point.osl,
+        }
+    }
+
+    /// Figures with a profile: its constants and, where it has one, the correction of this combination.
+    pub fn project(&self, calibration: &Calibration) -> Prediction {
+        let factors = calibration.residual(&self.regime).map_or((1.0, 1.0), |r| r.factors(&self.residual_point()));
+        self.predict_corrected(&calibration.resolve(&self.regime), factors)
+    }
+
     /// The closed loop under the given constants.
-    pub fn solve(&self, constants: &Constants) -> ClosedLoop {
+    fn solve(&self, constants: &Constants, corrections: (f64, f64)) -> ClosedLoop {
         let mut load = self.load;
         if load.draft_tokens > 0.0 {
             load.tokens_per_step = tokens_per_step(load.draft_tokens, constants.accepted_tokens);
         }
-        closed_loop(&load, &self.decode, &self.prefill, constants)
+        closed_loop(&load, &self.decode, &self.prefill, constants, corrections)
     }
 
     /// Least TPOT by the datasheet, ms.
@@ -69,7 +86,11 @@ impl Case {
 
     /// Figures under the given constants.
     pub fn predict(&self, constants: &Constants) -> Prediction {
-        let answer = self.solve(constants);
+        self.predict_corrected(constants, (1.0, 1.0))
+    }
+
+    fn predict_corrected(&self, constants: &Constants, corrections: (f64, f64)) -> Prediction {
+        let answer = self.solve(constants, corrections);
         let total = answer.output_tok_s * (self.load.isl + self.load.osl) / self.load.osl;
         Prediction {
             ttft_ms: answer.ttft_ms,
@@ -125,7 +146,7 @@ impl CaseBuilder {
         }
         let deployment = deployment(point, &projector)?;
         let checkpoint = projector.checkpoint(&deployment).map_err(|e| e.to_string())?;
-        let regime = projector.regime(checkpoint);
+        let regime = projector.regime(&deployment, checkpoint);
         let compiled = projector.compile(&deployment).map_err(refusal)?;
         let plan = compiled.plan(deployment.concurrency, deployment.max_num_batched_tokens);
         if plan.kv_available.0 <= 0.0 {

@@ -48,7 +48,7 @@ pub fn predict<'a>(
     mode: Mode,
 ) -> Vec<Scored<'a>> {
     let predictions: Vec<Prediction> = match mode {
-        Mode::Profile => prepared.cases.iter().map(|case| case.predict(&calibration.resolve(&case.regime))).collect(),
+        Mode::Profile => prepared.cases.iter().map(|case| case.project(calibration)).collect(),
         Mode::GroupsLeftOut(folds) => leave_groups_out(calibration, &prepared.cases, fits, folds, Weights::default()),
     };
     points

@@ -3,6 +3,8 @@
 use crate::anchor::fidelity::{fits, prepare};
 use crate::anchor::fit::{Weights, fit};
 use crate::anchor::measured;
+use crate::anchor::profile::finished;
+use crate::anchor::residual_fit::residuals;
 use crate::cost::Calibration;
 use crate::{Error, Result};
 use clap::Args;
@@ -28,6 +30,13 @@ pub struct CalibrateArgs {
     out: PathBuf,
 }
 
+/// What a reader of a written profile should know first.
+const HEADER: &str = "\
+# Serving constants, written by `inferasim calibrate`. Times in µs unless a name says ms. A factor multiplies the value in
+# its scope; no parameter depends on a model. `residuals`: what the physics leaves over for combinations of GPU, engine,
+# model, weight bits, variant and epoch that were measured, kept where leave-one-out says that it helps (after < before).
+";
+
 /// Runs the command.
 pub fn run(args: &CalibrateArgs) -> Result<u8> {
     let base = Calibration::load(&args.base)?;
@@ -52,9 +61,13 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
         let mark = if u.identified() { "" } else { "  not identified: the prior's" };
         println!("{:<28} {:<32} {:10.4}  ±{:4.0} %  {:5}{mark}", u.name, u.scope, u.value, 100.0 * u.spread, u.points);
     }
-    let text = serde_yaml::to_string(&fitted.calibration)
+    let source = args.measured.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let mut profile = finished(&fitted, &rows, &source);
+    profile.residuals = residuals(&profile, &rows);
+    println!("{} combinations of GPU, engine and model keep a correction", profile.residuals.len());
+    let text = serde_yaml::to_string(&profile)
         .map_err(|e| Error::input("calibration profile", e.to_string(), ""))?;
-    std::fs::write(&args.out, text)
+    std::fs::write(&args.out, format!("{HEADER}{text}"))
         .map_err(|e| Error::input(args.out.display().to_string(), format!("cannot be written: {e}"), ""))?;
     Ok(crate::error::exit::ANSWER)
 }

@@ -121,6 +121,10 @@ pub struct Regime {
     pub bits: String,
     /// `current`, or `2025` for software before the profile's reference date.
     pub epoch: String,
+    /// Model, for what the physics leaves over; no parameter depends on it.
+    pub model: String,
+    /// `plain`, `speculative`, `attention-dp`, or both joined by `+`.
+    pub variant: String,
 }
 
 impl Regime {
@@ -136,6 +140,11 @@ impl Regime {
             "epoch" => &self.epoch,
             _ => return None,
         })
+    }
+
+    /// The combination a residual correction belongs to.
+    pub fn residual_key(&self) -> String {
+        [&self.gpu, &self.engine, &self.model, &self.bits, &self.variant, &self.epoch].map(String::as_str).join("/")
     }
 
     /// The key of a scope such as `gpu/engine`; `None` where the scope does not apply.
@@ -251,6 +260,9 @@ pub struct Calibration {
     /// Rows behind each engine on each GPU.
     #[serde(default)]
     pub support: Vec<Support>,
+    /// What the physics leaves over for combinations that were measured.
+    #[serde(default)]
+    pub residuals: Vec<super::residual::Residual>,
 }
 
 impl Calibration {
@@ -279,6 +291,12 @@ impl Calibration {
             Traced { name: p.name.clone(), value, base: p.value, origin: p.origin, factors }
         };
         self.parameters.iter().map(trace).collect()
+    }
+
+    /// The correction of a combination that was measured, if one helps.
+    pub fn residual(&self, regime: &Regime) -> Option<&super::residual::Residual> {
+        let key = regime.residual_key();
+        self.residuals.iter().find(|r| r.key == key)
     }
 
     /// Reads a profile and checks that it names every constant once, with finite positive figures.

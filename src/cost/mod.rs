@@ -7,6 +7,7 @@ pub mod gemm;
 pub mod lower;
 pub mod moe;
 pub mod op;
+pub mod residual;
 pub mod step;
 pub mod tables;
 

@@ -62,18 +62,26 @@ const PACKED_TOKENS: f64 = 8192.0;
 /// prefills once during one answer. `lock` is the share of prompts that arrive in lock-step (constant lengths end
 /// together). TTFT: the first wave waits for half the wave's prefills; later prompts wait for the running step and for
 /// prompts that arrived with them.
-pub fn closed_loop(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Constants) -> ClosedLoop {
-    let t = terms(load, decode, prefill, c);
+///
+/// `corrections` multiply TPOT and TTFT by what measured runs of the very combination leave over; (1, 1) without.
+pub fn closed_loop(
+    load: &Load,
+    decode: &DecodeWork,
+    prefill: &PrefillWork,
+    c: &Constants,
+    corrections: (f64, f64),
+) -> ClosedLoop {
+    let t = terms(load, decode, prefill, c, corrections);
     // A mean answer below one token (osl 1 at a ratio below 1) ends with its first token.
     let e2e = t.ttft_ms + (load.osl - 1.0).max(0.0) * t.tpot_ms;
     ClosedLoop {
         ttft_ms: t.ttft_ms,
-        ttft_p50_ms: t.median_ms + t.held_back_ms,
+        ttft_p50_ms: (t.median_ms * corrections.1).max(t.ttft_floor_ms) + t.held_back_ms,
         tpot_ms: t.tpot_ms,
         e2e_ms: e2e,
         output_tok_s: c.run_share * load.clients * load.osl / e2e * 1e3,
-        prefill_ms: t.interference_ms,
-        stretch: t.draft_stretch / load.tokens_per_step,
+        prefill_ms: t.tpot_correction * t.interference_ms,
+        stretch: t.tpot_correction * t.draft_stretch / load.tokens_per_step,
         step: t.step,
     }
 }
@@ -99,6 +107,8 @@ pub struct Terms {
     pub others: f64,
     /// TPOT part that other prefills take, ms.
     pub interference_ms: f64,
+    /// Factor on TPOT that measured runs of this combination leave over.
+    pub tpot_correction: f64,
     /// Mean TPOT, ms.
     pub tpot_ms: f64,
     /// Prefill of the prompt itself, ms.
@@ -119,12 +129,22 @@ pub struct Terms {
     pub first_wave_ms: f64,
     /// Wait of requests that capacity holds back, ms.
     pub held_back_ms: f64,
+    /// Factor on TTFT that measured runs of this combination leave over.
+    pub ttft_correction: f64,
+    /// No TTFT can be shorter, ms.
+    pub ttft_floor_ms: f64,
     /// Mean TTFT, ms.
     pub ttft_ms: f64,
 }
 
 /// The terms behind [`closed_loop`].
-pub fn terms(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Constants) -> Terms {
+pub fn terms(
+    load: &Load,
+    decode: &DecodeWork,
+    prefill: &PrefillWork,
+    c: &Constants,
+    corrections: (f64, f64),
+) -> Terms {
     let step = decode.time(c);
     let prompt = prefill.time(c);
     let PrefillTime { increment, alone, fixed } = prompt;
@@ -141,7 +161,8 @@ pub fn terms(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Consta
     let dt = increment / load.stages;
     let others = (running / clients) * (clients - 1.0).max(0.0);
     let interference = others * (c.interference * dt + c.interference_fixed * fixed) * (1.0 - 0.5 * lock) / osl;
-    let tpot = t_step / load.tokens_per_step + interference;
+    let corrected = corrections.0.max(decode.roof() / step.total());
+    let tpot = corrected * (t_step / load.tokens_per_step + interference);
 
     let solo = alone + fixed;
     let queued = |factor: f64| dt * (factor * arrivals.min(1.0) + running / 2.0 * lock);
@@ -152,7 +173,9 @@ pub fn terms(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Consta
     let wave_front_end = c.first_wave_request_ms * clients / 2.0;
     let first_wave = c.front_end_ms + solo + wave_prefills + wave_front_end + c.cold_ms;
     let held_back = (clients / running - 1.0).max(0.0) * osl * tpot;
-    let ttft = (first_wave + (load.waves - 1.0) * steady) / load.waves + held_back;
+    let floor = prefill.roof.min(solo);
+    let warm = ((first_wave + (load.waves - 1.0) * steady) / load.waves * corrections.1).max(floor);
+    let ttft = warm + held_back;
     Terms {
         step,
         prefill: prompt,
@@ -163,6 +186,7 @@ pub fn terms(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Consta
         lock,
         others,
         interference_ms: interference,
+        tpot_correction: corrected,
         tpot_ms: tpot,
         solo_ms: solo,
         admission_ms: waiting_step,
@@ -173,6 +197,8 @@ pub fn terms(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Consta
         wave_front_end_ms: wave_front_end,
         first_wave_ms: first_wave,
         held_back_ms: held_back,
+        ttft_correction: corrections.1,
+        ttft_floor_ms: floor,
         ttft_ms: ttft,
     }
 }

@@ -4,6 +4,7 @@ use super::closed_loop::{ClosedLoop, Load, closed_loop};
 use super::evaluation::{Bound, Breakdown, Evaluation, Refusal};
 use super::metrics::ServingMetrics;
 use crate::config::Deployment;
+use crate::cost::residual::{Residual, ResidualPoint};
 use crate::cost::{Calibration, DecodeWork, OpTables, PrefillWork, Regime, Silicon, StepCost, lower};
 use crate::memory::{MemoryModel, MemoryPlan};
 use crate::model::{Architecture, Checkpoint, Ffn, Formats, Mixer, Model};
@@ -60,7 +61,7 @@ impl Projector {
     }
 
     /// The regime a checkpoint runs in here.
-    pub fn regime(&self, checkpoint: &Checkpoint) -> Regime {
+    pub fn regime(&self, deployment: &Deployment, checkpoint: &Checkpoint) -> Regime {
         let gpu = &self.target.gpu;
         Regime {
             gpu: self.target.name.to_uppercase(),
@@ -69,6 +70,8 @@ impl Projector {
             attention: attention_kind(&self.model.architecture).into(),
             bits: weight_bits(&self.model.architecture, &checkpoint.formats).into(),
             epoch: self.epoch.clone(),
+            model: self.model.architecture.name.clone(),
+            variant: variant(deployment).into(),
         }
     }
 
@@ -93,7 +96,9 @@ impl Projector {
     /// No checkpoint of that precision.
     pub fn compile(&self, deployment: &Deployment) -> std::result::Result<CompiledDeployment, Refusal> {
         let checkpoint = self.checkpoint(deployment).map_err(|e| Refusal::NoModel(e.to_string()))?;
-        let constants = self.calibration.resolve(&self.regime(checkpoint));
+        let regime = self.regime(deployment, checkpoint);
+        let constants = self.calibration.resolve(&regime);
+        let residual = self.calibration.residual(&regime).cloned();
         let architecture = &self.model.architecture;
         let ops = lower(architecture, &checkpoint.formats, &self.target, self.settings.family, self.tables, deployment);
         let silicon = Silicon::of(&self.target.gpu);
@@ -101,7 +106,14 @@ impl Projector {
         let memory =
             MemoryModel::compile(architecture, &checkpoint.formats, &self.target.gpu, &self.settings, deployment);
         let price = self.target.price.as_ref().map(|p| p.usd_per_gpu_hour.value);
-        Ok(CompiledDeployment { step, memory, price, workload: self.workload.clone(), deployment: deployment.clone() })
+        Ok(CompiledDeployment {
+            step,
+            memory,
+            price,
+            residual,
+            workload: self.workload.clone(),
+            deployment: deployment.clone(),
+        })
     }
 
     /// One deployment at its own concurrency and token budget.
@@ -110,6 +122,16 @@ impl Projector {
     /// See [`Refusal`].
     pub fn evaluate(&self, deployment: &Deployment) -> std::result::Result<Evaluation, Refusal> {
         self.compile(deployment)?.evaluate(deployment.concurrency, deployment.max_num_batched_tokens)
+    }
+}
+
+/// How a deployment differs from plain serving, as residual keys name it.
+fn variant(deployment: &Deployment) -> &'static str {
+    match (deployment.speculation.is_some(), deployment.attention_dp > 1) {
+        (false, false) => "plain",
+        (true, false) => "speculative",
+        (false, true) => "attention-dp",
+        (true, true) => "speculative+attention-dp",
     }
 }
 
@@ -146,6 +168,8 @@ pub struct CompiledDeployment {
     pub memory: MemoryModel,
     /// US dollars per GPU and hour.
     pub price: Option<f64>,
+    /// What measured runs of this combination leave over.
+    pub residual: Option<Residual>,
     workload: Workload,
     deployment: Deployment,
 }
@@ -216,6 +240,17 @@ impl CompiledDeployment {
         (decode, prefill)
     }
 
+    /// Factors on TPOT and TTFT that measured runs of this combination leave over; 1 where there are none.
+    pub fn corrections(&self, load: &Load) -> (f64, f64) {
+        let point = ResidualPoint {
+            concurrency: load.clients,
+            ranks: f64::from(self.deployment.tp * self.deployment.pp),
+            isl: f64::from(self.workload.isl),
+            osl: f64::from(self.workload.osl),
+        };
+        self.residual.as_ref().map_or((1.0, 1.0), |r| r.factors(&point))
+    }
+
     /// Least TPOT by the datasheet at a load, ms: a step's bytes over bandwidth or flops over peak, every draft accepted.
     pub fn decode_floor_ms(&self, concurrency: u32, max_num_batched_tokens: u32) -> f64 {
         let load = self.load(concurrency, &self.plan(concurrency, max_num_batched_tokens)).load;
@@ -233,7 +268,7 @@ impl CompiledDeployment {
         }
         let InstanceLoad { load, capped } = self.load(concurrency, &plan);
         let (decode, prefill) = self.work(&load, max_num_batched_tokens);
-        let answer = closed_loop(&load, &decode, &prefill, &self.step.constants);
+        let answer = closed_loop(&load, &decode, &prefill, &self.step.constants, self.corrections(&load));
         Ok(Evaluation {
             metrics: self.metrics(&load, &answer),
             bound: capped.unwrap_or_else(|| binding(&answer, &decode, &self.step)),

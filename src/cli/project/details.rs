@@ -22,7 +22,7 @@ pub fn details(inputs: &Inputs, compiled: &CompiledDeployment, plan: &MemoryPlan
         memory_lines: budget(inputs, plan),
         capacity: capacity(inputs, plan),
         running: running(inputs, compiled, plan),
-        constants: inputs.projector.calibration.trace(&inputs.projector.regime(checkpoint)),
+        constants: inputs.projector.calibration.trace(&inputs.projector.regime(d, checkpoint)),
     })
 }
 

@@ -61,9 +61,9 @@ impl Inputs {
         legality.require(&deployment, target.gpus())?;
         let checkpoint = projector.checkpoint(&deployment)?;
         let mut assumed_acceptance = false;
+        let regime = projector.regime(&deployment, checkpoint);
         if let Some(speculation) = &mut deployment.speculation {
             if arguments.tokens_per_step.is_none() {
-                let regime = projector.regime(checkpoint);
                 let constants = projector.calibration.resolve(&regime);
                 let drafts = f64::from(speculation.draft_tokens);
                 speculation.tokens_per_step =

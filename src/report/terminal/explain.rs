@@ -190,11 +190,12 @@ fn assembly(a: &Assembly, style: Style) -> Vec<String> {
     indent(
         &mut lines,
         &format!(
-            "TTFT = ({:.4} + {} x {:.4})/{} + {:.4} held back = {:.4} ms",
+            "TTFT = ({:.4} + {} x {:.4})/{} x {:.4} (measured runs leave over) + {:.4} held back = {:.4} ms",
             a.first_wave_ms,
             plain(a.waves - 1.0),
             a.steady_ms,
             plain(a.waves),
+            a.ttft_correction,
             a.held_back_ms,
             a.ttft_ms
         ),

@@ -45,7 +45,9 @@ pub struct Assembly {
     pub steady_ms: f64,
     /// Wait of requests that capacity holds back, ms.
     pub held_back_ms: f64,
-    /// Mean TTFT: `(first wave + (waves − 1) · steady) / waves + held back`, ms.
+    /// Factor on the waves' mean that measured runs of this combination leave over.
+    pub ttft_correction: f64,
+    /// Mean TTFT: `(first wave + (waves − 1) · steady) / waves · correction + held back`, ms.
     pub ttft_ms: f64,
 }
 
@@ -84,7 +86,15 @@ impl Assembly {
             running: load.running,
             waves: load.waves,
             lock: t.lock,
-            tpot: vec![term("step", step, step_how), term("prefill interference", t.interference_ms, lost)],
+            tpot: vec![
+                term("step", step, step_how),
+                term("prefill interference", t.interference_ms, lost),
+                term(
+                    "measured runs leave over",
+                    t.tpot_ms - step - t.interference_ms,
+                    format!("x {:.4} on the two above", t.tpot_correction),
+                ),
+            ],
             tpot_ms: t.tpot_ms,
             first_wave: vec![
                 front(),
@@ -125,6 +135,7 @@ impl Assembly {
             ],
             steady_ms: t.steady_ms,
             held_back_ms: t.held_back_ms,
+            ttft_correction: t.ttft_correction,
             ttft_ms: t.ttft_ms,
         }
     }

@@ -38,7 +38,7 @@ impl CompiledDeployment {
         }
         let InstanceLoad { load, .. } = self.load(concurrency, &plan);
         let (decode, prefill) = self.work(&load, max_num_batched_tokens);
-        let terms = terms(&load, &decode, &prefill, &self.step.constants);
+        let terms = terms(&load, &decode, &prefill, &self.step.constants, self.corrections(&load));
         Ok(Explanation {
             step: StepExplanation::of(&self.step, &load, &decode),
             prefill: PrefillExplanation::of(&self.step, &load, &decode, &prefill),
