@@ -185,15 +185,28 @@ pub struct InstanceLoad {
 
 impl CompiledDeployment {
     /// The memory plan at a concurrency and token budget.
+    ///
+    /// Only requests that run hold a recurrent state. Where their states and their KV together exceed the pool,
+    /// `n = resident(n)` requests of a group run; the KV that states leave, and so `resident`, is linear in n.
     pub fn plan(&self, concurrency: u32, max_num_batched_tokens: u32) -> MemoryPlan {
         let w = &self.workload;
-        let per_group = f64::from(concurrency) / f64::from(self.deployment.replicas * self.deployment.attention_dp);
-        self.memory.plan(
-            f64::from(max_num_batched_tokens),
-            f64::from(w.isl) + f64::from(w.osl),
-            w.mean_isl() + w.mean_osl() / 2.0,
-            per_group.min(f64::from(self.deployment.max_num_seqs)).max(1.0),
-        )
+        let groups = f64::from(self.deployment.attention_dp);
+        let per_group = f64::from(concurrency) / f64::from(self.deployment.replicas) / groups;
+        let wanted = per_group.min(f64::from(self.deployment.max_num_seqs)).max(1.0);
+        let plan_of = |running: f64| {
+            self.memory.plan(
+                f64::from(max_num_batched_tokens),
+                f64::from(w.isl) + f64::from(w.osl),
+                w.mean_isl() + w.mean_osl() / 2.0,
+                running,
+            )
+        };
+        let plan = plan_of(wanted);
+        if plan.state.0 <= 0.0 || plan.resident_requests >= wanted * groups {
+            return plan;
+        }
+        let (none, one) = (plan_of(0.0).resident_requests / groups, plan_of(1.0).resident_requests / groups);
+        plan_of((none / (1.0 + none - one)).clamp(1.0, wanted))
     }
 
     /// Requests per instance and how many of them run.
