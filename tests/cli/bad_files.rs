@@ -14,7 +14,7 @@ fn files_that_are_not_there_or_not_text() {
     std::fs::write(folder.path().join("binary.yaml"), [0xff, 0xfe, 0x00, 0x01]).unwrap();
     let tune = |words: &str| tune_in(folder.path(), words);
     tune("--target ./absent.yaml --no-report").refused_with(&["./absent.yaml", "no such file"]);
-    tune("--target binary.yaml --no-report").refused_with(&["binary.yaml", "cannot be read"]);
+    tune("--target binary.yaml --no-report").refused_with(&["binary.yaml", "not UTF-8"]);
     tune("--target mi355x --space binary.yaml --no-report").refused_with(&["binary.yaml"]);
     tune("--target mi355x --model ./absent/config.json --no-report").refused_with(&["absent"]);
     tune("--target mi355x --model . --no-report").refused_with(&["config.json"]);
