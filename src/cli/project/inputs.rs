@@ -84,7 +84,7 @@ impl Inputs {
         let (concurrency, tokens) = (deployment.concurrency, deployment.max_num_batched_tokens);
         let evaluation = compiled.evaluate(concurrency, tokens)?;
         Ok(match &self.anchors {
-            Some(set) => set.apply(deployment, &compiled, concurrency, tokens, &evaluation),
+            Some(set) => set.apply(&set.choose(deployment), &compiled, concurrency, tokens, &evaluation),
             None => evaluation,
         })
     }
