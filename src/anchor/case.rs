@@ -134,7 +134,7 @@ impl CaseBuilder {
         if point.kind() == ServingKind::Disaggregated {
             return Err("disaggregated serving is not modelled".into());
         }
-        let target = cached(&mut self.targets, &point.hardware.to_lowercase(), |n| Target::load(n))?;
+        let target = cached(&mut self.targets, &point.hardware.to_lowercase(), Target::load)?;
         let engine = cached(&mut self.engines, &point.engine, EngineProfile::load)?;
         let model = cached(&mut self.models, &point.model, Model::load)?;
         let mut workload = Workload::constant(point.isl.round() as u32, point.osl.round() as u32);

@@ -85,7 +85,7 @@ fn document_runs(shown: &str, document: &Value) -> Result<Vec<Run>> {
         if benchmarks.is_empty() {
             return Err(Error::input(shown, "a guidellm file without benchmarks", "Give a finished run"));
         }
-        return Ok(benchmarks.iter().map(|b| guidellm(b)).collect());
+        return Ok(benchmarks.iter().map(guidellm).collect());
     }
     if !document["mean_tpot_ms"].is_null() || !document["median_tpot_ms"].is_null() {
         return Ok(vec![bench_serve(document)]);

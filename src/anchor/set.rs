@@ -45,7 +45,7 @@ pub struct Basis {
     pub prefill: Confidence,
     /// Relative half-width of the band of TPOT, about one standard deviation.
     pub band: f64,
-    /// Anchors used.
+    /// Anchors used, the nearest first.
     pub anchors: Vec<String>,
     /// GPUs that the anchors vouch for.
     pub vouched_gpus: u32,
@@ -59,11 +59,13 @@ impl Basis {
         let from = match self.anchors.as_slice() {
             [] => "no anchor of this regime".to_string(),
             [one] => format!("anchor {one}"),
-            several => format!("{} anchors ({}, …)", several.len(), several[0]),
+            several => format!("{} anchors, nearest {}", several.len(), several[0]),
         };
         let decode = match self.decode {
             Confidence::OutOfRegime => format!("TPOT and throughput: out of regime, the projection alone ({from})"),
-            Confidence::Measured => format!("TPOT and throughput: measured at this very point ({from})"),
+            Confidence::Measured => {
+                format!("TPOT and throughput: measured at this very point (anchor {})", self.anchors[0])
+            }
             c => format!(
                 "TPOT and throughput: {c} from {from} by {}, ±{:.0} %; anchors vouch for up to {} GPUs",
                 self.rule.word(),
@@ -97,6 +99,13 @@ pub struct AnchorSet {
     pub left_out: Vec<LeftOut>,
     /// Discarded figures, a sentence each.
     pub warnings: Vec<String>,
+}
+
+/// The anchors that count for one layout.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    used: Vec<Observation>,
+    layout: Layout,
 }
 
 impl AnchorSet {
@@ -171,25 +180,33 @@ impl AnchorSet {
         })
     }
 
-    /// Figures with the anchors applied; the compiled deployment names the datasheet's floor.
+    /// The anchors of a deployment's regime; its load does not matter.
+    pub fn choose(&self, deployment: &Deployment) -> Chosen {
+        let signature = self.signature(deployment);
+        let used = if self.entries.is_empty() {
+            Vec::new()
+        } else {
+            self.in_regime(&signature).map(|e| e.observation.clone()).collect()
+        };
+        Chosen { used, layout: layout(deployment) }
+    }
+
+    /// Figures with the chosen anchors applied; the compiled deployment names the datasheet's floor.
     pub fn apply(
         &self,
-        deployment: &Deployment,
+        chosen: &Chosen,
         compiled: &CompiledDeployment,
         concurrency: u32,
         max_num_batched_tokens: u32,
         evaluation: &Evaluation,
     ) -> Evaluation {
-        if self.entries.is_empty() {
+        if chosen.used.is_empty() {
             return *evaluation;
         }
-        let used: Vec<&Observation> = self.in_regime(&self.signature(deployment)).map(|e| &e.observation).collect();
-        if used.is_empty() {
-            return *evaluation;
-        }
+        let used: Vec<&Observation> = chosen.used.iter().collect();
         let floor = compiled.decode_floor_ms(concurrency, max_num_batched_tokens);
         let projected = projected(evaluation, self.workload.mean_osl(), floor);
-        let place = place(deployment, concurrency, &self.workload);
+        let place = Place { layout: chosen.layout, load: load(concurrency, &self.workload) };
         anchored(evaluation, &projected, &transport(self.settings.rule, &used, &place, &projected))
     }
 
@@ -197,8 +214,9 @@ impl AnchorSet {
     pub fn basis(&self, deployment: &Deployment, concurrency: u32) -> Basis {
         let signature = self.signature(deployment);
         let entries: Vec<&Entry> = self.in_regime(&signature).collect();
-        let used: Vec<&Observation> = entries.iter().map(|e| &e.observation).collect();
-        let place = place(deployment, concurrency, &self.workload);
+        let place = Place { layout: layout(deployment), load: load(concurrency, &self.workload) };
+        let mut used: Vec<&Observation> = entries.iter().map(|e| &e.observation).collect();
+        used.sort_by(|a, b| a.place.gap(&place).total_cmp(&b.place.gap(&place)));
         let vouched = confidence::vouched_gpus(&used, self.settings.ladder_gpus);
         let decode = confidence::confidence(&used, &place, vouched);
         let prefill: Vec<&Observation> =
@@ -231,12 +249,12 @@ fn drafts(label: &str) -> u32 {
     }
 }
 
-fn place(deployment: &Deployment, concurrency: u32, workload: &Workload) -> Place {
-    let d = deployment;
-    Place {
-        layout: Layout { tp: d.tp, ep: d.ep, pp: d.pp, attention_dp: d.attention_dp, replicas: d.replicas },
-        load: LoadPoint { concurrency, isl: workload.isl, osl: workload.osl, range_ratio: workload.range_ratio },
-    }
+fn layout(d: &Deployment) -> Layout {
+    Layout { tp: d.tp, ep: d.ep, pp: d.pp, attention_dp: d.attention_dp, replicas: d.replicas }
+}
+
+fn load(concurrency: u32, workload: &Workload) -> LoadPoint {
+    LoadPoint { concurrency, isl: workload.isl, osl: workload.osl, range_ratio: workload.range_ratio }
 }
 
 fn projected(evaluation: &Evaluation, osl: f64, floor_ms: f64) -> Projected {

@@ -54,7 +54,7 @@ fn evaluate(projector: &Projector, set: &AnchorSet, tp: u32, concurrency: u32) -
     let d = deployment(projector, tp, concurrency);
     let compiled = projector.compile(&d).unwrap();
     let plain = compiled.evaluate(concurrency, d.max_num_batched_tokens).unwrap();
-    (plain, set.apply(&d, &compiled, concurrency, d.max_num_batched_tokens, &plain))
+    (plain, set.apply(&set.choose(&d), &compiled, concurrency, d.max_num_batched_tokens, &plain))
 }
 
 #[test]

@@ -62,14 +62,13 @@ impl Inputs {
         let checkpoint = projector.checkpoint(&deployment)?;
         let mut assumed_acceptance = false;
         let regime = projector.regime(&deployment, checkpoint);
-        if let Some(speculation) = &mut deployment.speculation {
-            if arguments.tokens_per_step.is_none() {
-                let constants = projector.calibration.resolve(&regime);
-                let drafts = f64::from(speculation.draft_tokens);
-                speculation.tokens_per_step =
-                    tokens_per_step(drafts, constants.accepted_tokens).clamp(1.0, drafts + 1.0);
-                assumed_acceptance = true;
-            }
+        if let Some(speculation) = &mut deployment.speculation
+            && arguments.tokens_per_step.is_none()
+        {
+            let constants = projector.calibration.resolve(&regime);
+            let drafts = f64::from(speculation.draft_tokens);
+            speculation.tokens_per_step = tokens_per_step(drafts, constants.accepted_tokens).clamp(1.0, drafts + 1.0);
+            assumed_acceptance = true;
         }
         let anchors = arguments.anchors.load(&projector)?;
         Ok(Self { projector, legality, deployment, objective, assumed_acceptance, anchors })
@@ -84,7 +83,7 @@ impl Inputs {
         let (concurrency, tokens) = (deployment.concurrency, deployment.max_num_batched_tokens);
         let evaluation = compiled.evaluate(concurrency, tokens)?;
         Ok(match &self.anchors {
-            Some(set) => set.apply(deployment, &compiled, concurrency, tokens, &evaluation),
+            Some(set) => set.apply(&set.choose(deployment), &compiled, concurrency, tokens, &evaluation),
             None => evaluation,
         })
     }

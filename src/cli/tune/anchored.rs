@@ -3,8 +3,7 @@
 use super::{Arguments, Inputs};
 use crate::Result;
 use crate::anchor::confidence::{Confidence, rivals};
-use crate::anchor::set::AnchorSet;
-use crate::anchor::set::Basis;
+use crate::anchor::set::{AnchorSet, Basis, Chosen};
 use crate::cli::anchor::flags;
 use crate::config::Deployment;
 use crate::report::record::{CalibrationLevel, CalibrationStatement, Candidate, RunRecord};
@@ -17,10 +16,27 @@ pub struct AnchoredProjector<'a> {
     anchors: Option<AnchorSet>,
 }
 
-/// A compiled layout beside the layout itself, which anchors are compared with.
+/// A compiled layout beside the anchors that count for it.
 pub struct Compiled {
     layout: CompiledDeployment,
-    deployment: Option<Deployment>,
+    anchors: Option<Chosen>,
+}
+
+impl Evaluator for Projector {
+    type Compiled = CompiledDeployment;
+
+    fn compile(&self, deployment: &Deployment) -> std::result::Result<CompiledDeployment, Refusal> {
+        Projector::compile(self, deployment)
+    }
+
+    fn evaluate(
+        &self,
+        compiled: &CompiledDeployment,
+        concurrency: u32,
+        tokens: u32,
+    ) -> std::result::Result<Evaluation, Refusal> {
+        compiled.evaluate(concurrency, tokens)
+    }
 }
 
 impl Evaluator for AnchoredProjector<'_> {
@@ -28,13 +44,13 @@ impl Evaluator for AnchoredProjector<'_> {
 
     fn compile(&self, deployment: &Deployment) -> std::result::Result<Compiled, Refusal> {
         let layout = self.projector.compile(deployment)?;
-        Ok(Compiled { layout, deployment: self.anchors.is_some().then(|| deployment.clone()) })
+        Ok(Compiled { layout, anchors: self.anchors.as_ref().map(|set| set.choose(deployment)) })
     }
 
     fn evaluate(&self, compiled: &Compiled, concurrency: u32, tokens: u32) -> std::result::Result<Evaluation, Refusal> {
         let evaluation = compiled.layout.evaluate(concurrency, tokens)?;
-        Ok(match (&self.anchors, &compiled.deployment) {
-            (Some(set), Some(d)) => set.apply(d, &compiled.layout, concurrency, tokens, &evaluation),
+        Ok(match (&self.anchors, &compiled.anchors) {
+            (Some(set), Some(chosen)) => set.apply(chosen, &compiled.layout, concurrency, tokens, &evaluation),
             _ => evaluation,
         })
     }
