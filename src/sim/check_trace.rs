@@ -126,8 +126,8 @@ impl TraceFile {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::input(&name, format!("cannot be read: {e}"), "Give the path of a scheduler trace"))?;
-        let trace: Self = serde_json::from_str(&text)
-            .map_err(|e| Error::input(&name, format!("not a scheduler trace: {e}"), ""))?;
+        let trace: Self =
+            serde_json::from_str(&text).map_err(|e| Error::input(&name, format!("not a scheduler trace: {e}"), ""))?;
         trace.validate().map_err(|found| Error::input(name, found, ""))?;
         Ok(trace)
     }
@@ -391,7 +391,8 @@ impl<'a> Replay<'a> {
     fn take_result(&mut self, scheduled_at: u64, plan: &Plan, record: &mut Map<String, Value>) {
         // The recorder's rule for how many drafts hold.
         let choices = self.trace.config.num_speculative_tokens + 1;
-        let mut accepted = |check: DraftCheck| ((check.tag * 5 + u64::from(check.samplings) * 3) % u64::from(choices)) as u32;
+        let mut accepted =
+            |check: DraftCheck| ((check.tag * 5 + u64::from(check.samplings) * 3) % u64::from(choices)) as u32;
         let mut outcome = std::mem::take(&mut self.outcome);
         self.scheduler.update(plan, &mut accepted, &mut outcome);
         if !outcome.finished.is_empty() {

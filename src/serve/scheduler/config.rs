@@ -43,12 +43,7 @@ impl VllmRules {
             return Err(Error::input(format!("vLLM version `{version}`"), "not a version", "Write it as 0.33.0"));
         };
         let new = (major, minor) >= (0, 33);
-        Ok(Self {
-            self_preemption_stops: !new,
-            hash_verified_at_once: new,
-            prefill_interval: new,
-            hash_lookahead: new,
-        })
+        Ok(Self { self_preemption_stops: !new, hash_verified_at_once: new, prefill_interval: new, hash_lookahead: new })
     }
 }
 
@@ -171,7 +166,11 @@ impl SchedulerConfig {
             return Err(Error::input("KV blocks", format!("{}", self.num_blocks), "One is reserved; give at least 2"));
         }
         if self.groups.is_empty() || self.groups.iter().any(|g| g.window == Some(0)) {
-            return Err(Error::input("KV groups", "empty, or with a window of 0 tokens", "Give a window of at least 1"));
+            return Err(Error::input(
+                "KV groups",
+                "empty, or with a window of 0 tokens",
+                "Give a window of at least 1",
+            ));
         }
         Ok(())
     }

@@ -91,15 +91,7 @@ impl HashChain {
         }
     }
 
-    fn hash(
-        &self,
-        content: &Content,
-        prompt_len: u32,
-        start: u32,
-        len: u32,
-        stop: Option<u32>,
-        parent: u64,
-    ) -> u64 {
+    fn hash(&self, content: &Content, prompt_len: u32, start: u32, len: u32, stop: Option<u32>, parent: u64) -> u64 {
         let mut hash = parent;
         let mut left = len;
         let (mut piece, mut offset) = (self.piece, self.offset);

@@ -87,14 +87,7 @@ impl KvCache {
     fn hash_known_tokens(&self, request: &mut Request) {
         let stop = request.stop_position();
         let tokens = request.tokens();
-        request.chain.extend(
-            &request.content,
-            request.prompt_len,
-            tokens,
-            self.block_size,
-            self.hash_lookahead,
-            stop,
-        );
+        request.chain.extend(&request.content, request.prompt_len, tokens, self.block_size, self.hash_lookahead, stop);
     }
 
     /// Finds the longest cached prefix, at most all tokens but one, and keeps it in `self.hit`.

@@ -33,7 +33,6 @@ impl VllmScheduler {
         }
         if !outcome.finished.is_empty() {
             self.steady = false;
-            self.has_finished = true;
             let requests = &self.requests;
             self.running.retain(|slot| requests[*slot].state == State::Running);
         }
@@ -64,6 +63,7 @@ impl VllmScheduler {
         request.samplings += 1;
         if row.drafts > 0 && !stale {
             let rejected = row.drafts - kept;
+            self.waste.rejected += u64::from(rejected);
             request.computed = request.computed.saturating_sub(rejected);
             request.placeholders = request.placeholders.saturating_sub(rejected);
         }
@@ -82,7 +82,9 @@ impl VllmScheduler {
         }
         if !stale {
             if end.is_some() {
-                request.computed = request.computed.saturating_sub(kept + 1 - appended);
+                let unused = kept + 1 - appended;
+                request.computed = request.computed.saturating_sub(unused);
+                self.waste.rejected += u64::from(unused);
             }
             request.placeholders = request.placeholders.saturating_sub(kept + 1);
         }
@@ -101,8 +103,11 @@ impl VllmScheduler {
     fn finish(&mut self, slot: Slot) {
         let request = &self.requests[slot];
         if request.state != State::Running {
+            // It ended with a token that was in flight when it was preempted: nothing is recomputed.
+            self.waste.preempted = self.waste.preempted.saturating_sub(u64::from(request.tokens() - 1));
             self.waiting.remove(slot, request.rank);
         }
+        self.waste.discarded += u64::from((request.computed + 1).saturating_sub(request.tokens()));
         // The list of running requests is swept once per step.
         self.end(slot);
     }

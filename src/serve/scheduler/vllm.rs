@@ -41,7 +41,20 @@ pub struct VllmScheduler {
     /// Every running request is in its decode phase and the last step changed nothing else.
     pub(super) steady: bool,
     passed_over: Vec<Slot>,
-    pub(super) has_finished: bool,
+    pub(super) waste: Waste,
+}
+
+/// Computed tokens that did not last, for the token balance of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waste {
+    /// Thrown away by preemptions; prefix hits may save part of the recomputation.
+    pub preempted: u64,
+    /// Drafts that were not accepted.
+    pub rejected: u64,
+    /// Scheduled beyond the end of a request.
+    pub discarded: u64,
+    /// Held by requests that were aborted.
+    pub aborted: u64,
 }
 
 /// What remains to be given out in the step being scheduled.
@@ -52,6 +65,7 @@ struct Step {
     hold_prefill: bool,
     running_prefill: bool,
     admitted_prefill: bool,
+    passed_over: bool,
 }
 
 impl VllmScheduler {
@@ -67,7 +81,7 @@ impl VllmScheduler {
             last_prefill_step: -i64::from(config.prefill_schedule_interval),
             steady: false,
             passed_over: Vec::new(),
-            has_finished: false,
+            waste: Waste::default(),
             config,
         }
     }
@@ -92,8 +106,14 @@ impl VllmScheduler {
             State::Waiting | State::Preempted => self.waiting.remove(slot, self.requests[slot].rank),
             State::Gone => return,
         }
+        self.waste.aborted += u64::from(self.requests[slot].computed);
         self.end(slot);
         self.steady = false;
+    }
+
+    /// Computed tokens that did not last.
+    pub fn waste(&self) -> Waste {
+        self.waste
     }
 
     /// Frees what a request holds; it is in no list any more.
@@ -160,7 +180,7 @@ impl VllmScheduler {
             && !self.admission_backlog
             && self.executed_steps as i64 + 1 - self.last_prefill_step < interval
             && self.running.iter().any(|s| !self.requests[*s].prefilling);
-        Step { budget, threshold, hold_prefill, running_prefill: false, admitted_prefill: false }
+        Step { budget, threshold, hold_prefill, running_prefill: false, admitted_prefill: false, passed_over: false }
     }
 
     fn serve_running(&mut self, step: &mut Step, plan: &mut Plan) {
@@ -271,6 +291,7 @@ impl VllmScheduler {
             row.tokens = 0;
             request.row = NO_ROW;
         }
+        self.waste.preempted += u64::from(request.computed);
         self.kv.drop_tables(request);
         request.state = State::Preempted;
         request.computed = 0;
@@ -318,6 +339,7 @@ impl VllmScheduler {
             }
         }
         let passed_over = self.passed_over.len();
+        step.passed_over = passed_over > 0;
         while let Some(slot) = self.passed_over.pop() {
             self.waiting.push_front(slot, self.requests[slot].rank);
         }
@@ -395,7 +417,6 @@ impl VllmScheduler {
         if step.running_prefill || step.admitted_prefill {
             self.last_prefill_step = self.executed_steps as i64;
         }
-        self.has_finished = false;
         let mut decode_only = true;
         for row in &mut plan.rows {
             let request = &mut self.requests[row.request];
@@ -410,6 +431,7 @@ impl VllmScheduler {
                 request.drafts = self.config.speculative_tokens;
             }
         }
-        self.steady = decode_only && plan.preempted.is_empty() && plan.rows.len() == self.running.len();
+        self.steady =
+            decode_only && plan.preempted.is_empty() && !step.passed_over && plan.rows.len() == self.running.len();
     }
 }
