@@ -4,33 +4,8 @@
 //! with a hash goes to the tail (it may still serve a hit), one without goes to the head. Taking a hashed block drops
 //! its hash. Block 0 is reserved; here it is the sentinel of the queue.
 
-use super::content::mix;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 /// Index of a block; 0 is the null block.
 pub type BlockId = u32;
-
-/// Keys are hashes already.
-#[derive(Default)]
-pub struct PassThrough(u64);
-
-impl Hasher for PassThrough {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = mix(self.0, u64::from(*byte));
-        }
-    }
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value;
-    }
-}
-
-/// A map from hashes.
-pub type HashKeyed<V> = HashMap<u64, V, BuildHasherDefault<PassThrough>>;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Block {
@@ -39,8 +14,8 @@ struct Block {
     references: u32,
     previous: BlockId,
     next: BlockId,
-    /// The next block with the same content, in the order they were hashed; 0 ends the list.
-    twin: BlockId,
+    /// The next hashed block of the same bucket, in the order they were hashed; 0 ends the list.
+    chained: BlockId,
 }
 
 /// All blocks of one engine.
@@ -48,8 +23,10 @@ struct Block {
 pub struct BlockPool {
     blocks: Vec<Block>,
     free: u32,
-    /// First block of each content.
-    cached: HashKeyed<BlockId>,
+    /// First hashed block per bucket of keys; empty until a block is hashed. Blocks of equal content sit in one
+    /// chain in the order they were hashed, so that the first of them serves hits.
+    buckets: Vec<BlockId>,
+    contents: usize,
     evictions: u64,
 }
 
@@ -61,7 +38,7 @@ impl BlockPool {
             blocks[id as usize].previous = if id == 0 { count - 1 } else { id - 1 };
             blocks[id as usize].next = if id + 1 == count { 0 } else { id + 1 };
         }
-        Self { blocks, free: count.saturating_sub(1), cached: HashKeyed::default(), evictions: 0 }
+        Self { blocks, free: count.saturating_sub(1), buckets: Vec::new(), contents: 0, evictions: 0 }
     }
 
     /// Blocks nobody references.
@@ -76,7 +53,7 @@ impl BlockPool {
 
     /// Distinct contents in the prefix cache.
     pub fn cached_contents(&self) -> usize {
-        self.cached.len()
+        self.contents
     }
 
     /// Cached blocks whose hash was dropped to reuse the block.
@@ -84,10 +61,21 @@ impl BlockPool {
         self.evictions
     }
 
+    fn bucket(&self, key: u64) -> usize {
+        key as usize & (self.buckets.len() - 1)
+    }
+
     /// The block that serves a hit on this content.
     #[inline]
     pub fn find(&self, key: u64) -> Option<BlockId> {
-        self.cached.get(&key).copied()
+        if self.buckets.is_empty() {
+            return None;
+        }
+        let mut at = self.buckets[self.bucket(key)];
+        while at != 0 && self.blocks[at as usize].key != key {
+            at = self.blocks[at as usize].chained;
+        }
+        (at != 0).then_some(at)
     }
 
     /// Nobody references the block: it sits in the free queue.
@@ -141,40 +129,46 @@ impl BlockPool {
     /// Records what a block holds.
     pub fn put(&mut self, id: BlockId, key: u64) {
         debug_assert!(self.blocks[id as usize].key == 0, "block hashed twice");
-        self.blocks[id as usize].key = key;
-        self.blocks[id as usize].twin = 0;
-        match self.cached.entry(key) {
-            std::collections::hash_map::Entry::Vacant(slot) => {
-                slot.insert(id);
-            }
-            std::collections::hash_map::Entry::Occupied(slot) => {
-                let mut at = *slot.get();
-                while self.blocks[at as usize].twin != 0 {
-                    at = self.blocks[at as usize].twin;
-                }
-                self.blocks[at as usize].twin = id;
-            }
+        if self.buckets.is_empty() {
+            self.buckets = vec![0; self.blocks.len().next_power_of_two()];
         }
+        self.blocks[id as usize].key = key;
+        self.blocks[id as usize].chained = 0;
+        let bucket = self.bucket(key);
+        let mut at = self.buckets[bucket];
+        if at == 0 {
+            self.buckets[bucket] = id;
+            self.contents += 1;
+            return;
+        }
+        let mut new = true;
+        loop {
+            let Block { key: other, chained, .. } = self.blocks[at as usize];
+            new &= other != key;
+            if chained == 0 {
+                break;
+            }
+            at = chained;
+        }
+        self.blocks[at as usize].chained = id;
+        self.contents += usize::from(new);
     }
 
     fn forget(&mut self, id: BlockId) {
         self.evictions += 1;
         let key = std::mem::take(&mut self.blocks[id as usize].key);
-        let twin = std::mem::take(&mut self.blocks[id as usize].twin);
-        let Some(first) = self.cached.get_mut(&key) else { return };
-        if *first == id {
-            if twin == 0 {
-                self.cached.remove(&key);
-            } else {
-                *first = twin;
+        let after = std::mem::take(&mut self.blocks[id as usize].chained);
+        let bucket = self.bucket(key);
+        if self.buckets[bucket] == id {
+            self.buckets[bucket] = after;
+        } else {
+            let mut at = self.buckets[bucket];
+            while self.blocks[at as usize].chained != id {
+                at = self.blocks[at as usize].chained;
             }
-            return;
+            self.blocks[at as usize].chained = after;
         }
-        let mut at = *first;
-        while self.blocks[at as usize].twin != id {
-            at = self.blocks[at as usize].twin;
-        }
-        self.blocks[at as usize].twin = twin;
+        self.contents -= usize::from(self.find(key).is_none());
     }
 
     fn unlink(&mut self, id: BlockId) {

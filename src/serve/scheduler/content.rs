@@ -86,7 +86,7 @@ impl HashChain {
             }
             let parent = self.keys.last().copied().unwrap_or(0x5eed);
             let key = self.hash(content, prompt_len, start, block_size + lookahead, stop, parent);
-            self.keys.push(key | 1); // 0 means "not hashed" in the pool
+            self.keys.push(key.max(1)); // 0 means "not hashed" in the pool
             self.advance(content, block_size);
         }
     }

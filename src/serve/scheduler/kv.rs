@@ -80,7 +80,7 @@ impl KvCache {
     fn key(&self, group: usize, block_key: u64) -> u64 {
         match self.groups[group].salt {
             0 => block_key,
-            salt => mix(block_key, salt) | 1,
+            salt => mix(block_key, salt).max(1),
         }
     }
 
