@@ -134,7 +134,7 @@ impl Router {
                 let cost = |r: usize| {
                     let scheduler = &replicas[r].scheduler;
                     let load = scheduler.load();
-                    let missing = prompt_len - scheduler.cached_prefix(keys).min(prompt_len);
+                    let missing = prompt_len - scheduler.cached_prefix(content, keys).min(prompt_len);
                     let used = f64::from(load.usable_blocks - load.free_blocks);
                     weight * f64::from(missing.div_ceil(self.block_size)) + used
                 };

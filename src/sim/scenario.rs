@@ -2,7 +2,7 @@
 
 use super::load::LoadSpec;
 use super::router::RouterPolicy;
-use crate::serve::scheduler::{Scheduler, SchedulerConfig, VllmScheduler};
+use crate::serve::scheduler::{Scheduler, SchedulerConfig, SglangConfig, SglangScheduler, VllmScheduler};
 use crate::{Error, Result};
 use serde::Serialize;
 
@@ -11,6 +11,8 @@ use serde::Serialize;
 pub enum EngineConfig {
     /// vLLM V1 (and engines that schedule like it).
     Vllm(SchedulerConfig),
+    /// SGLang, as far as it is known.
+    Sglang(SglangConfig),
 }
 
 impl EngineConfig {
@@ -18,6 +20,7 @@ impl EngineConfig {
     pub fn build(&self) -> Box<dyn Scheduler> {
         match self {
             Self::Vllm(config) => Box::new(VllmScheduler::new(config.clone())),
+            Self::Sglang(config) => Box::new(SglangScheduler::new(config.clone())),
         }
     }
 
@@ -25,12 +28,14 @@ impl EngineConfig {
     pub fn block_size(&self) -> u32 {
         match self {
             Self::Vllm(config) => config.block_size,
+            Self::Sglang(config) => config.page_size,
         }
     }
 
     fn validate(&self) -> Result<()> {
         match self {
             Self::Vllm(config) => config.validate(),
+            Self::Sglang(config) => config.validate(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The options of a scenario, and the scenario they make.
 
-use crate::serve::scheduler::{KvGroup, Policy, SchedulerConfig, VllmRules, vllm_server_defaults};
+use crate::serve::scheduler::{KvGroup, Policy, SchedulerConfig, SglangConfig, VllmRules, vllm_server_defaults};
 use crate::sim::distribution::{Gaps, Lengths};
 use crate::sim::load::{Arrivals, LengthSource, LoadSpec, PrefixPool, Sessions};
 use crate::sim::router::RouterPolicy;
@@ -83,17 +83,29 @@ pub struct ScenarioArgs {
     fleet: FleetArgs,
 }
 
+/// Whose scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+pub enum SchedulerKind {
+    /// vLLM V1, and engines that schedule like it (ATOM).
+    Vllm,
+    /// SGLang.
+    Sglang,
+}
+
 /// Options of each engine, under the engine's own names.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Engine")]
 struct EngineArgs {
+    /// Whose scheduler to follow; SGLang's is a best effort
+    #[arg(long, value_enum, default_value = "vllm")]
+    scheduler: SchedulerKind,
     /// Release of vLLM whose rules to follow
     #[arg(long, value_name = "VERSION", default_value = "0.33.0")]
     vllm_version: String,
-    /// Tokens of one step [default: 8192]
+    /// Tokens of one step (SGLang: chunked_prefill_size) [default: 8192]
     #[arg(long, value_name = "TOKENS")]
     max_num_batched_tokens: Option<u32>,
-    /// Requests that run at once [default: 1024]
+    /// Requests that run at once (SGLang: max_running_requests) [default: 1024]
     #[arg(long, value_name = "COUNT")]
     max_num_seqs: Option<u32>,
     /// Tokens of one request
@@ -102,9 +114,9 @@ struct EngineArgs {
     /// Tokens of the KV cache
     #[arg(long, value_name = "TOKENS", default_value_t = 524_288)]
     kv_tokens: u64,
-    /// Tokens of one KV block
-    #[arg(long, value_name = "TOKENS", default_value_t = 16)]
-    block_size: u32,
+    /// Tokens of one KV block or page [default: 16; SGLang 1]
+    #[arg(long, value_name = "TOKENS")]
+    block_size: Option<u32>,
     /// Layer groups of the KV cache, as windows in tokens: `full,128`
     #[arg(long, value_name = "WINDOWS", default_value = "full")]
     kv_groups: String,
@@ -195,7 +207,7 @@ impl ScenarioArgs {
         };
         let prefix = self.prefix_pool.as_deref().map(parse_prefix_pool).transpose()?;
         let load = LoadSpec { arrivals, lengths, requests, prefix, sessions, seed: self.seed };
-        let mut scenario = Scenario::new(EngineConfig::Vllm(self.engine.config()?), load);
+        let mut scenario = Scenario::new(self.engine.config()?, load);
         scenario.draft_acceptance = within("--draft-acceptance", self.engine.draft_acceptance, 0.0, 1.0)?;
         scenario.one_by_one = self.engine.step_by_step;
         scenario.warmup_requests = self.warmup_requests;
@@ -234,13 +246,47 @@ impl ScenarioArgs {
 }
 
 impl EngineArgs {
-    fn config(&self) -> Result<SchedulerConfig> {
+    fn config(&self) -> Result<EngineConfig> {
+        match self.scheduler {
+            SchedulerKind::Vllm => Ok(EngineConfig::Vllm(self.vllm()?)),
+            SchedulerKind::Sglang => Ok(EngineConfig::Sglang(self.sglang()?)),
+        }
+    }
+
+    fn sglang(&self) -> Result<SglangConfig> {
+        let vllm_only = [
+            ("--kv-groups", self.kv_groups != "full"),
+            ("--no-chunked-prefill", self.no_chunked_prefill),
+            ("--long-prefill-token-threshold", self.long_prefill_token_threshold > 0),
+            ("--no-reserve-full-prompt", self.no_reserve_full_prompt),
+            ("--watermark", self.watermark > 0.0),
+            ("--async-scheduling", self.async_scheduling),
+            ("--speculative-tokens", self.speculative_tokens > 0),
+            ("--draft-head", self.draft_head),
+        ];
+        if let Some((flag, _)) = vllm_only.into_iter().find(|(_, given)| *given) {
+            return Err(Error::input(flag, "not an option of the SGLang scheduler", "Leave it out"));
+        }
+        let known = SglangConfig::default();
+        Ok(SglangConfig {
+            chunked_prefill_size: self.max_num_batched_tokens.unwrap_or(known.chunked_prefill_size),
+            max_running_requests: self.max_num_seqs.unwrap_or(known.max_running_requests),
+            context_length: self.max_model_len,
+            max_total_tokens: self.kv_tokens,
+            page_size: self.block_size.unwrap_or(known.page_size),
+            radix_cache: !self.no_prefix_caching,
+            ..known
+        })
+    }
+
+    fn vllm(&self) -> Result<SchedulerConfig> {
         let (budget, sequences) = vllm_server_defaults(80.0, false);
+        let block_size = self.block_size.unwrap_or(16);
         let max_num_batched_tokens = self.max_num_batched_tokens.unwrap_or(budget);
-        if self.block_size == 0 {
+        if block_size == 0 {
             return Err(Error::input("--block-size", "0", "Give at least 1"));
         }
-        let blocks = self.kv_tokens / u64::from(self.block_size);
+        let blocks = self.kv_tokens / u64::from(block_size);
         if !(1..1 << 28).contains(&blocks) {
             let found = format!("{} tokens make {blocks} blocks", self.kv_tokens);
             return Err(Error::input("--kv-tokens", found, "Give 1 to 268435455 blocks"));
@@ -261,7 +307,7 @@ impl EngineArgs {
             max_num_batched_tokens,
             max_num_seqs: self.max_num_seqs.unwrap_or(sequences),
             max_model_len: self.max_model_len,
-            block_size: self.block_size,
+            block_size,
             num_blocks: blocks as u32 + 1,
             enable_prefix_caching: !self.no_prefix_caching,
             enable_chunked_prefill: !self.no_chunked_prefill,

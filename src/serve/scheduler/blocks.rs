@@ -130,7 +130,8 @@ impl BlockPool {
     pub fn put(&mut self, id: BlockId, key: u64) {
         debug_assert!(self.blocks[id as usize].key == 0, "block hashed twice");
         if self.buckets.is_empty() {
-            self.buckets = vec![0; self.blocks.len().next_power_of_two()];
+            // Few blocks share a bucket: a walk along a chain costs a cache miss a block.
+            self.buckets = vec![0; 4 * self.blocks.len().next_power_of_two()];
         }
         self.blocks[id as usize].key = key;
         self.blocks[id as usize].chained = 0;
@@ -161,6 +162,10 @@ impl BlockPool {
         let bucket = self.bucket(key);
         if self.buckets[bucket] == id {
             self.buckets[bucket] = after;
+            if after == 0 {
+                self.contents -= 1;
+                return;
+            }
         } else {
             let mut at = self.buckets[bucket];
             while self.blocks[at as usize].chained != id {

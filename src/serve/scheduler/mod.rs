@@ -1,7 +1,8 @@
 //! Which request gets how many tokens in the next engine step, and which KV blocks hold them?
 //!
 //! Pure state machines without a clock: a caller adds requests, asks for a step, and reports that it is over.
-//! [`VllmScheduler`] follows vLLM V1, checked step by step against traces of the real scheduler.
+//! [`VllmScheduler`] follows vLLM V1, checked step by step against traces of the real scheduler;
+//! [`SglangScheduler`] follows SGLang as read, for lack of traces.
 
 pub mod blocks;
 pub mod config;
@@ -10,7 +11,9 @@ mod decode_run;
 mod kv;
 pub mod plan;
 mod queue;
+mod radix;
 mod request;
+pub mod sglang;
 mod update;
 pub mod vllm;
 mod vllm_scheduler;
@@ -20,6 +23,7 @@ pub use content::{Content, Segment};
 pub use decode_run::DecodeRun;
 pub use plan::{FinishReason, Outcome, Plan, Row, RowKind};
 pub use request::{NewRequest, Slot};
+pub use sglang::{SglangConfig, SglangScheduler};
 pub use update::DraftCheck;
 pub use vllm::{Load, VllmScheduler, Waste};
 
@@ -52,7 +56,7 @@ pub trait Scheduler: std::fmt::Debug + Send {
     /// A request of these lengths could be served alone; else what stands against it.
     fn admissible(&self, prompt_len: u32, max_tokens: u32) -> Result<(), Unservable>;
     /// Leading tokens of a prompt in the prefix cache; `keys` are its block hashes ([`content::HashChain`]).
-    fn cached_prefix(&self, keys: &[u64]) -> u32;
+    fn cached_prefix(&self, content: &Content, keys: &[u64]) -> u32;
     /// The blocks add up: free ones as counted, none held when nobody runs.
     fn blocks_balance(&self) -> bool;
     /// Cached blocks (or tokens) reused for something else.

@@ -2,7 +2,7 @@
 
 use super::request::State;
 use super::{
-    DecodeRun, DraftCheck, Load, NewRequest, Outcome, Plan, Scheduler, Slot, Unservable, VllmScheduler, Waste,
+    Content, DecodeRun, DraftCheck, Load, NewRequest, Outcome, Plan, Scheduler, Slot, Unservable, VllmScheduler, Waste,
 };
 
 impl Scheduler for VllmScheduler {
@@ -77,7 +77,7 @@ impl Scheduler for VllmScheduler {
         if needed > u64::from(self.kv.pool.usable()) { Err(Unservable::TooBigForCache) } else { Ok(()) }
     }
 
-    fn cached_prefix(&self, keys: &[u64]) -> u32 {
+    fn cached_prefix(&self, _: &Content, keys: &[u64]) -> u32 {
         let hit = keys.iter().take_while(|key| self.kv.pool.find(**key).is_some()).count() as u32;
         hit * self.config.block_size
     }
