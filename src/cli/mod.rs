@@ -9,8 +9,8 @@ pub mod list;
 pub mod memory;
 pub mod project;
 pub mod show;
-pub mod tune;
 pub mod simulate;
+pub mod tune;
 
 use crate::Result;
 use clap::{Parser, Subcommand};

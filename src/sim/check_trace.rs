@@ -343,6 +343,7 @@ impl<'a> Replay<'a> {
                 content: Content {
                     prompt: request.prompt.iter().map(segment).collect(),
                     output_key: (OUTPUT_KEY + request.i) % KEY_PERIOD,
+                    unshared: false,
                 },
                 outputs: 0,
                 external: 0,

@@ -52,10 +52,6 @@ pub trait Observer {
     fn step(&mut self, record: &StepRecord) {
         let _ = record;
     }
-    /// Requests present, waiting among them, at a change.
-    fn presence(&mut self, now: Time, present: u64) {
-        let _ = (now, present);
-    }
 }
 
 /// Nobody watches.
@@ -65,7 +61,7 @@ impl Observer for Unobserved {}
 
 /// A run in progress, and what is left of it at the end.
 pub struct Fleet<'a> {
-    scenario: &'a Scenario,
+    pub(super) scenario: &'a Scenario,
     /// The engines.
     pub replicas: Vec<Replica>,
     /// What was observed.
@@ -74,14 +70,14 @@ pub struct Fleet<'a> {
     pub limit_reached: bool,
     /// Tokens that did not last, in engines that failed.
     pub lost: Waste,
-    lives: Vec<Live>,
+    pub(super) lives: Vec<Live>,
     vacant: Vec<u32>,
-    in_flight: Vec<u32>,
+    pub(super) in_flight: Vec<u32>,
     agenda: Agenda<Event>,
     load: LoadGenerator,
     router: Router,
     step_time: Box<dyn StepTime>,
-    held: VecDeque<u32>,
+    pub(super) held: VecDeque<u32>,
     link_free: Vec<Time>,
     drafts: Pcg64Mcg,
     keep_content: bool,
@@ -93,7 +89,7 @@ impl<'a> Fleet<'a> {
     pub fn new(scenario: &'a Scenario, step_time: Box<dyn StepTime>) -> Self {
         let count = scenario.replicas as usize;
         let seed = scenario.load.seed;
-        let replica = |_| Replica::new(scenario.engine.build(), scenario.one_by_one);
+        let replica = |_| Replica::new(scenario.engine.build(), scenario.one_by_one, scenario.host_seconds_per_token);
         let measured = (scenario.warmup_requests, scenario.load.requests - scenario.drain_requests);
         Self {
             replicas: (0..count).map(replica).collect(),
@@ -176,7 +172,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    fn front_pool(&self) -> std::ops::Range<usize> {
+    pub(super) fn front_pool(&self) -> std::ops::Range<usize> {
         0..self.scenario.disaggregation.map_or(self.replicas.len(), |d| d.prefill_replicas as usize)
     }
 
@@ -196,7 +192,6 @@ impl<'a> Fleet<'a> {
             Ok(()) if full => refusals.queue_full += 1,
             Ok(()) => {
                 self.log.enter(now);
-                observer.presence(now, self.log.present());
                 let live = Live {
                     number: incoming.number,
                     client: incoming.client,
@@ -230,7 +225,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    fn route(&mut self, index: u32, now: Time) {
+    pub(super) fn route(&mut self, index: u32, now: Time) {
         if self.router.looks_at_blocks() {
             for replica in self.front_pool() {
                 self.cut(replica, now);
@@ -246,10 +241,13 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    fn deliver(&mut self, index: u32, replica: usize, now: Time) {
+    pub(super) fn deliver(&mut self, index: u32, replica: usize, now: Time) {
         self.cut(replica, now);
         let live = &mut self.lives[index as usize];
-        let content = if self.keep_content { live.content.clone() } else { live.content.take() };
+        let mut content = if self.keep_content { live.content.clone() } else { live.content.take() };
+        if let (Some(content), true) = (&mut content, self.keep_content) {
+            content.unshared = false; // it may come back to an engine that knows it
+        }
         let split = self.scenario.disaggregation.is_some();
         let decoding = split && live.outputs > 0;
         live.in_prefill = split && !decoding;
@@ -279,7 +277,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Ends a run of steps at the one that is executing now.
-    fn cut(&mut self, replica: usize, now: Time) {
+    pub(super) fn cut(&mut self, replica: usize, now: Time) {
         let lives = &mut self.lives;
         let mut tokens = |tag: u64, count: u32, at: Time| {
             let live = &mut lives[tag as usize];
@@ -384,87 +382,7 @@ impl<'a> Fleet<'a> {
         if let Some(record) = self.log.leave(&live, now, answered) {
             observer.request(&record);
         }
-        observer.presence(now, self.log.present());
         self.vacant.push(index);
         self.follow_up(live.client, live.outputs, answered, now);
-    }
-
-    /// Requests that found no replica try again.
-    fn serve_held(&mut self, now: Time) {
-        for _ in 0..self.held.len() {
-            let Some(index) = self.held.pop_front() else { return };
-            let before = self.held.len();
-            if self.lives[index as usize].outputs > 0 {
-                self.start_decode(index, now)
-            } else {
-                self.route(index, now)
-            }
-            if self.held.len() > before {
-                // Still nowhere to go: back to its place.
-                if let Some(index) = self.held.pop_back() {
-                    self.held.push_front(index);
-                }
-                return;
-            }
-        }
-    }
-
-    fn start_decode(&mut self, index: u32, now: Time) {
-        let pool = self.front_pool().end..self.replicas.len();
-        let open = pool.filter(|r| self.replicas[*r].up);
-        match open.min_by_key(|r| (self.in_flight[*r], *r)) {
-            Some(replica) => self.deliver(index, replica, now),
-            None => self.held.push_back(index),
-        }
-    }
-
-    /// A replica fails: its requests begin anew elsewhere.
-    fn fail(&mut self, replica: usize, now: Time) {
-        self.cut(replica, now);
-        let here = |l: &Live| l.output_len > 0 && l.replica == replica;
-        let held: Vec<u32> = self.held.iter().copied().collect();
-        let lost: Vec<u32> = (0..self.lives.len() as u32)
-            .filter(|i| here(&self.lives[*i as usize]) && !held.contains(i))
-            .filter(|i| !self.in_transfer(*i))
-            .collect();
-        let engine = &mut self.replicas[replica];
-        lost.iter().for_each(|index| engine.scheduler.abort(self.lives[*index as usize].slot));
-        let waste = engine.scheduler.waste();
-        self.lost.preempted += waste.preempted;
-        self.lost.rejected += waste.rejected;
-        self.lost.discarded += waste.discarded;
-        self.lost.aborted += waste.aborted;
-        engine.kill(self.scenario.engine.build());
-        self.in_flight[replica] = 0;
-        for index in lost {
-            let live = &mut self.lives[index as usize];
-            live.outputs = 0;
-            live.admitted = None;
-            live.restarts += 1;
-            self.log.restarts += 1;
-            self.route(index, now);
-        }
-    }
-
-    /// Its KV is on the way: no engine holds it.
-    fn in_transfer(&self, index: u32) -> bool {
-        let live = &self.lives[index as usize];
-        live.in_prefill && live.outputs > 0
-    }
-
-    fn recover(&mut self, replica: usize, now: Time) {
-        self.replicas[replica].up = true;
-        self.serve_held(now);
-    }
-
-    /// Counts what never got an answer.
-    fn give_up_rest(&mut self, now: Time) {
-        for index in 0..self.lives.len() {
-            if self.lives[index].output_len > 0 {
-                let live = std::mem::take(&mut self.lives[index]);
-                self.log.refusals.unserved += 1;
-                self.log.leave(&live, now, false);
-            }
-        }
     }
 }

@@ -205,7 +205,8 @@ impl LoadGenerator {
         let (own, output_len) = self.draw_lengths();
         history.push(Segment { key: PROMPT_STREAM + number, start: 0, len: own });
         let output_key = OUTPUT_STREAM + number;
-        let content = Content { prompt: history.clone(), output_key };
+        let unshared = self.spec.prefix.is_none() && self.spec.sessions.is_none();
+        let content = Content { prompt: history.clone(), output_key, unshared };
         if turns_left > 1 {
             history.push(Segment { key: output_key, start: 0, len: output_len });
             self.talks.insert(client, (turns_left - 1, history));
@@ -237,7 +238,8 @@ impl LoadGenerator {
                 Segment { key: TRACE_STREAM + id, start: 0, len }
             })
             .collect();
-        if prompt.is_empty() {
+        let unshared = prompt.is_empty();
+        if unshared {
             prompt.push(Segment { key: PROMPT_STREAM + number, start: 0, len: row.prompt_len });
         }
         let at = Time::from_seconds(row.at_s / speed);
@@ -248,7 +250,7 @@ impl LoadGenerator {
             at,
             prompt_len: row.prompt_len,
             output_len: row.output_len,
-            content: Content { prompt, output_key: OUTPUT_STREAM + number },
+            content: Content { prompt, output_key: OUTPUT_STREAM + number, unshared },
         })
     }
 }

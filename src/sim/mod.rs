@@ -4,6 +4,7 @@ pub mod check_trace;
 pub mod clock;
 pub mod distribution;
 pub mod fleet;
+mod fleet_changes;
 pub mod histogram;
 pub mod load;
 pub mod replica;

@@ -137,12 +137,14 @@ pub struct Replica {
     current_preempted: u32,
     batch: StepBatch,
     one_by_one: bool,
+    host_seconds_per_token: f64,
     last_step: StepRecord,
 }
 
 impl Replica {
-    /// An idle engine; `one_by_one` forbids taking runs of steps at once.
-    pub fn new(scheduler: Box<dyn Scheduler>, one_by_one: bool) -> Self {
+    /// An idle engine; `one_by_one` forbids taking runs of steps at once. A step takes `host_seconds_per_token` more
+    /// for every token whose KV it copies in from the host tier.
+    pub fn new(scheduler: Box<dyn Scheduler>, one_by_one: bool, host_seconds_per_token: f64) -> Self {
         let nothing = StepRecord {
             replica: 0,
             start: Time(0),
@@ -168,6 +170,7 @@ impl Replica {
             current_preempted: 0,
             batch: StepBatch::default(),
             one_by_one,
+            host_seconds_per_token,
             last_step: nothing,
         }
     }
@@ -340,7 +343,7 @@ impl Replica {
                 batch.decode_context += u64::from(row.computed_before) + u64::from(row.tokens);
             } else {
                 batch.prefill_tokens += u64::from(row.tokens);
-                batch.loaded_tokens += u64::from(row.loaded);
+                batch.loaded_tokens += u64::from(row.from_host);
                 batch.prefill.push(PrefillChunk {
                     tokens: row.tokens,
                     context: row.computed_before,
@@ -357,7 +360,10 @@ impl Replica {
         let line = if plain { step_time.decode_line(batch.decode_sequences, batch.decode_context) } else { None };
         match line.filter(|line| batch.decode_context <= line.up_to_context) {
             Some(line) => Time(PsLine::new(line).one(batch.decode_context)),
-            None => Time(Time::from_seconds(step_time.seconds(batch)).0.max(1)),
+            None => {
+                let copied = batch.loaded_tokens as f64 * self.host_seconds_per_token;
+                Time(Time::from_seconds(step_time.seconds(batch) + copied).0.max(1))
+            }
         }
     }
 

@@ -103,6 +103,8 @@ pub struct Scenario {
     pub draft_acceptance: f64,
     /// Take every step singly.
     pub one_by_one: bool,
+    /// Seconds to copy one token's KV in from the host tier; added to the step that does.
+    pub host_seconds_per_token: f64,
     /// Limits for goodput.
     pub slos: Slos,
     /// The first so many requests are not measured.
@@ -126,6 +128,7 @@ impl Scenario {
             outages: Vec::new(),
             draft_acceptance: 0.0,
             one_by_one: false,
+            host_seconds_per_token: 0.0,
             slos: Slos::default(),
             warmup_requests: 0,
             drain_requests: 0,

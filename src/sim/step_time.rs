@@ -28,7 +28,7 @@ pub struct StepBatch {
     pub prefill: Vec<PrefillChunk>,
     /// Tokens of `prefill`.
     pub prefill_tokens: u64,
-    /// Tokens whose KV is copied in from another tier during the step.
+    /// Tokens whose KV is copied in from the host tier during the step; the engine adds that time itself.
     pub loaded_tokens: u64,
 }
 

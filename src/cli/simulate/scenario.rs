@@ -162,13 +162,19 @@ struct FleetArgs {
     /// round-robin, random, least-loaded, power-of-two, prefix-hash[:TOKENS], kv-overlap[:WEIGHT] or central
     #[arg(long, value_name = "POLICY", default_value = "round-robin")]
     router: String,
+    /// KV tokens of a host tier behind each replica's prefix cache
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    host_kv_tokens: u64,
+    /// Bandwidth of copies from the host tier, GB/s
+    #[arg(long, value_name = "GB_S", default_value_t = 50.0)]
+    host_link_gb_s: f64,
     /// Refuse requests when so many wait
     #[arg(long, value_name = "COUNT")]
     max_queue: Option<u32>,
     /// Let the first so many replicas compute prompts and the others decode
     #[arg(long, value_name = "COUNT")]
     prefill_replicas: Option<u32>,
-    /// KV bytes of one token, to time transfers
+    /// KV bytes of one token, to time transfers and copies
     #[arg(long, value_name = "BYTES", default_value_t = 131_072.0)]
     kv_bytes_per_token: f64,
     /// Bandwidth out of a prefill replica, GB/s
@@ -326,10 +332,28 @@ impl EngineArgs {
 }
 
 impl FleetArgs {
+    fn apply_host_tier(&self, scenario: &mut Scenario) -> Result<()> {
+        if self.host_kv_tokens == 0 {
+            return Ok(());
+        }
+        let EngineConfig::Vllm(config) = &mut scenario.engine else {
+            return Err(Error::input("--host-kv-tokens", "not modelled for SGLang", "Leave it out"));
+        };
+        let blocks = self.host_kv_tokens / u64::from(config.block_size);
+        if !(1..1 << 28).contains(&blocks) {
+            return Err(Error::input("--host-kv-tokens", format!("{blocks} blocks"), "Give 1 to 268435455 blocks"));
+        }
+        config.host_blocks = blocks as u32;
+        let bytes = within("--kv-bytes-per-token", self.kv_bytes_per_token, 0.0, 1e9)?;
+        scenario.host_seconds_per_token = bytes / (within("--host-link-gb-s", self.host_link_gb_s, 1e-6, 1e6)? * 1e9);
+        Ok(())
+    }
+
     fn apply(&self, scenario: &mut Scenario) -> Result<()> {
         scenario.replicas = self.replicas;
         scenario.router = RouterPolicy::parse(&self.router)?;
         scenario.queue_limit = self.max_queue;
+        self.apply_host_tier(scenario)?;
         if let Some(prefill_replicas) = self.prefill_replicas {
             scenario.disaggregation = Some(Disaggregation {
                 prefill_replicas,

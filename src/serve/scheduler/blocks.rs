@@ -7,6 +7,9 @@
 /// Index of a block; 0 is the null block.
 pub type BlockId = u32;
 
+/// In place of a hash: the block counts as cached, but nobody will ever ask for it.
+const UNSOUGHT: u64 = u64::MAX;
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Block {
     /// Hash of the content; 0 where none.
@@ -126,6 +129,19 @@ impl BlockPool {
         }
     }
 
+    /// The block is full of tokens that nobody will ask for: it waits for eviction like any cached one.
+    pub fn put_unsought(&mut self, id: BlockId) {
+        self.blocks[id as usize].key = UNSOUGHT;
+    }
+
+    /// Somebody may ask for such a block after all. Blocks with a hash keep it.
+    pub fn seek(&mut self, id: BlockId, key: u64) {
+        if self.blocks[id as usize].key == UNSOUGHT {
+            self.blocks[id as usize].key = 0;
+            self.put(id, key);
+        }
+    }
+
     /// Records what a block holds.
     pub fn put(&mut self, id: BlockId, key: u64) {
         debug_assert!(self.blocks[id as usize].key == 0, "block hashed twice");
@@ -159,6 +175,9 @@ impl BlockPool {
         self.evictions += 1;
         let key = std::mem::take(&mut self.blocks[id as usize].key);
         let after = std::mem::take(&mut self.blocks[id as usize].chained);
+        if key == UNSOUGHT {
+            return;
+        }
         let bucket = self.bucket(key);
         if self.buckets[bucket] == id {
             self.buckets[bucket] = after;

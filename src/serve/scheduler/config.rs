@@ -97,6 +97,8 @@ pub struct SchedulerConfig {
     pub drop_last_hit_block: bool,
     /// Tokens that may be in flight at once: the budget times the steps in flight.
     pub max_in_flight_tokens: u32,
+    /// KV blocks of a host tier behind the device's prefix cache; 0 for none.
+    pub host_blocks: u32,
     /// Layer groups, each with its own block table, over one pool.
     pub groups: Vec<KvGroup>,
     /// What the release does differently.
@@ -126,6 +128,7 @@ impl Default for SchedulerConfig {
             hash_lookahead_tokens: 0,
             drop_last_hit_block: false,
             max_in_flight_tokens: 8192,
+            host_blocks: 0,
             groups: vec![KvGroup { window: None }],
             rules: VllmRules::default(),
         }
@@ -171,6 +174,11 @@ impl SchedulerConfig {
                 "empty, or with a window of 0 tokens",
                 "Give a window of at least 1",
             ));
+        }
+        let plain = self.groups.iter().all(|g| g.window.is_none()) && self.enable_prefix_caching;
+        if self.host_blocks > 0 && !plain {
+            let found = "with windowed groups or without prefix caching";
+            return Err(Error::input("a host tier", found, "Leave the host tier out"));
         }
         Ok(())
     }

@@ -24,14 +24,11 @@ pub struct Content {
     pub prompt: Vec<Segment>,
     /// The answer's stream: output token n is its position n.
     pub output_key: u64,
+    /// No other request will ever hold these tokens: its blocks are hashed only if it is preempted.
+    pub unshared: bool,
 }
 
 impl Content {
-    /// A prompt nobody shares.
-    pub fn unique(key: u64, prompt_len: u32) -> Self {
-        Self { prompt: vec![Segment { key, start: 0, len: prompt_len }], output_key: key ^ (1 << 63) }
-    }
-
     /// Prompt tokens.
     pub fn prompt_len(&self) -> u32 {
         self.prompt.iter().map(|s| s.len).sum()
@@ -155,7 +152,8 @@ mod tests {
 
     #[test]
     fn a_prompt_that_repeats_an_answer_shares_its_blocks() {
-        let first = Content { prompt: vec![Segment { key: 7, start: 0, len: 40 }], output_key: 99 };
+        let first =
+            Content { prompt: vec![Segment { key: 7, start: 0, len: 40 }], output_key: 99, ..Content::default() };
         let second = Content {
             prompt: vec![
                 Segment { key: 7, start: 0, len: 40 },
@@ -163,6 +161,7 @@ mod tests {
                 Segment { key: 5, start: 0, len: 16 },
             ],
             output_key: 100,
+            ..Content::default()
         };
         let (a, b) = (chain(&first, 40), chain(&second, 0));
         assert_eq!(a.len(), 5);
@@ -172,10 +171,10 @@ mod tests {
 
     #[test]
     fn the_same_tokens_at_another_place_are_another_block() {
-        let here = chain(&Content { prompt: vec![Segment { key: 1, start: 0, len: 32 }], output_key: 0 }, 0);
+        let here = chain(&Content { prompt: vec![Segment { key: 1, start: 0, len: 32 }], ..Content::default() }, 0);
         let there = Content {
             prompt: vec![Segment { key: 2, start: 0, len: 16 }, Segment { key: 1, start: 0, len: 32 }],
-            output_key: 0,
+            ..Content::default()
         };
         assert!(chain(&there, 0).iter().all(|k| !here.contains(k)));
     }

@@ -92,6 +92,9 @@ impl VllmScheduler {
                 }
             };
             at(0);
+            if self.config.host_blocks > 0 {
+                at(size - 1); // a full block is stored: the order is the host's LRU order
+            }
             for window in self.config.groups.iter().filter_map(|g| g.window) {
                 // Blocks fall out of the window when computed + 1 - window is a multiple of the block size.
                 at((window - 1) % size);

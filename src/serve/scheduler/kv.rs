@@ -6,6 +6,7 @@
 use super::blocks::{BlockId, BlockPool};
 use super::config::SchedulerConfig;
 use super::content::mix;
+use super::host_tier::HostTier;
 use super::request::Request;
 
 #[derive(Debug, Clone, Copy)]
@@ -23,11 +24,14 @@ pub(super) struct Hit {
     groups: Vec<Vec<BlockId>>,
     /// Blocks of the hit; the same in every group.
     pub blocks: u32,
+    /// Blocks after those that the host tier holds.
+    pub host_blocks: u32,
 }
 
 #[derive(Debug)]
 pub(super) struct KvCache {
     pub pool: BlockPool,
+    host: Option<HostTier>,
     groups: Vec<Group>,
     /// Groups in the order of a look-up: full attention first.
     lookup_order: Vec<usize>,
@@ -58,6 +62,7 @@ impl KvCache {
         lookup_order.sort_by_key(|g| groups[*g].window.is_some());
         Self {
             pool: BlockPool::new(config.num_blocks),
+            host: (config.host_blocks > 0).then(|| HostTier::new(config.host_blocks)),
             lookup_order,
             block_size: config.block_size,
             max_model_len: config.max_model_len,
@@ -67,7 +72,7 @@ impl KvCache {
             reserve_full_prompt: config.reserve_full_prompt,
             caching: config.enable_prefix_caching,
             one_full_group: groups.len() == 1 && groups[0].window.is_none(),
-            hit: Hit { groups: vec![Vec::new(); groups.len()], blocks: 0 },
+            hit: Hit { groups: vec![Vec::new(); groups.len()], ..Hit::default() },
             groups,
             window_scratch: Vec::new(),
         }
@@ -93,13 +98,15 @@ impl KvCache {
     /// Finds the longest cached prefix, at most all tokens but one, and keeps it in `self.hit`.
     pub fn look_up(&mut self, request: &mut Request) {
         self.hit.groups.iter_mut().for_each(Vec::clear);
-        self.hit.blocks = 0;
-        if !self.caching {
+        (self.hit.blocks, self.hit.host_blocks) = (0, 0);
+        let unsought = self.leaves_unhashed(request) && request.preemptions == 0;
+        if !self.caching || unsought {
             return;
         }
         self.hash_known_tokens(request);
         let keys = request.chain.keys();
-        let mut limit = (((request.tokens() - 1) / self.block_size) as usize).min(keys.len());
+        let most = (((request.tokens() - 1) / self.block_size) as usize).min(keys.len());
+        let mut limit = most;
         for order in 0..self.lookup_order.len() {
             let group = self.lookup_order[order];
             let mut found = std::mem::take(&mut self.hit.groups[group]);
@@ -117,6 +124,9 @@ impl KvCache {
         }
         self.hit.groups.iter_mut().for_each(|found| found.truncate(limit));
         self.hit.blocks = limit as u32;
+        if let Some(host) = &self.host {
+            self.hit.host_blocks = host.leading(&keys[limit..most]);
+        }
     }
 
     /// The rightmost run of cached blocks that fills the window; without one, the run that starts the prompt.
@@ -272,6 +282,10 @@ impl KvCache {
         if !self.caching || request.tables.iter().all(|t| (t.hashed + 1) * self.block_size > tokens) {
             return;
         }
+        if self.leaves_unhashed(request) {
+            self.record_unsought(request, tokens / self.block_size);
+            return;
+        }
         self.hash_known_tokens(request);
         let full = (tokens / self.block_size).min(request.chain.keys().len() as u32);
         for group in 0..self.groups.len() {
@@ -280,9 +294,45 @@ impl KvCache {
                 if block != 0 {
                     let key = self.key(group, request.chain.keys()[at as usize]);
                     self.pool.put(block, key);
+                    if let (Some(host), 0) = (&mut self.host, group) {
+                        host.store(key);
+                    }
                 }
             }
             request.tables[group].hashed = request.tables[group].hashed.max(full);
+        }
+    }
+
+    /// Hashing the request's blocks would serve nobody but itself after a preemption.
+    fn leaves_unhashed(&self, request: &Request) -> bool {
+        request.content.unshared && self.host.is_none()
+    }
+
+    fn record_unsought(&mut self, request: &mut Request, full: u32) {
+        for table in &mut request.tables {
+            for block in table.blocks.iter().take(full as usize).skip(table.hashed as usize) {
+                if *block != 0 {
+                    self.pool.put_unsought(*block);
+                }
+            }
+            table.hashed = table.hashed.max(full);
+        }
+    }
+
+    /// The request is about to be preempted: it will look for its own blocks.
+    pub fn seek_own(&mut self, request: &mut Request) {
+        if !self.caching || !self.leaves_unhashed(request) {
+            return;
+        }
+        self.hash_known_tokens(request);
+        for group in 0..self.groups.len() {
+            let table = &request.tables[group];
+            let hashed = (table.hashed as usize).min(request.chain.keys().len());
+            for (block, key) in table.blocks[..hashed].iter().zip(request.chain.keys()) {
+                if *block != 0 {
+                    self.pool.seek(*block, self.key(group, *key));
+                }
+            }
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Row {
     pub hit: u32,
     /// Of `computed_before`, tokens loaded from another engine or tier.
     pub loaded: u32,
+    /// Of `loaded`, tokens copied from the host tier.
+    pub from_host: u32,
     /// Draft tokens among `tokens`.
     pub drafts: u32,
     /// A decode step of a running request; everything else is prefill or recomputation.
@@ -77,8 +79,6 @@ pub enum FinishReason {
     Length,
     /// It sampled the stop token.
     Stop,
-    /// It could never be served and was given up.
-    Dropped,
 }
 
 /// What a returned step changed. Reused: updating clears it.

@@ -258,6 +258,7 @@ impl VllmScheduler {
             computed_before: request.computed,
             hit: 0,
             loaded: 0,
+            from_host: 0,
             drafts,
             decode: !request.prefilling,
             samples: false,
@@ -292,6 +293,7 @@ impl VllmScheduler {
             request.row = NO_ROW;
         }
         self.waste.preempted += u64::from(request.computed);
+        self.kv.seek_own(request);
         self.kv.drop_tables(request);
         request.state = State::Preempted;
         request.computed = 0;
@@ -353,7 +355,8 @@ impl VllmScheduler {
         let request = &mut self.requests[slot];
         self.kv.look_up(request);
         let hit = self.kv.hit.blocks * self.config.block_size;
-        let external = request.external.min(request.tokens() - 1).saturating_sub(hit);
+        let host = self.kv.hit.host_blocks * self.config.block_size;
+        let external = request.external.min(request.tokens() - 1).saturating_sub(hit).max(host);
         let computed = hit + external;
         let known = request.tokens();
         if step.hold_prefill && computed + 1 < known {
@@ -402,6 +405,7 @@ impl VllmScheduler {
             computed_before: computed,
             hit,
             loaded: external,
+            from_host: if external == host { host } else { 0 },
             drafts: padding,
             decode: false,
             samples: false,
