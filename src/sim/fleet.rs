@@ -128,7 +128,7 @@ impl<'a> Fleet<'a> {
             now = at;
             match event {
                 Event::Arrive { incoming, streamed } => {
-                    self.accept(*incoming, now, observer);
+                    self.accept(*incoming, now);
                     if streamed {
                         self.stream_next();
                     }
@@ -176,7 +176,7 @@ impl<'a> Fleet<'a> {
         0..self.scenario.disaggregation.map_or(self.replicas.len(), |d| d.prefill_replicas as usize)
     }
 
-    fn accept(&mut self, incoming: Incoming, now: Time, observer: &mut dyn Observer) {
+    fn accept(&mut self, incoming: Incoming, now: Time) {
         self.log.sent += 1;
         self.log.last_arrival = now;
         self.log.finished_at_last_arrival = self.log.finished;
@@ -228,7 +228,7 @@ impl<'a> Fleet<'a> {
     pub(super) fn route(&mut self, index: u32, now: Time) {
         if self.router.looks_at_blocks() {
             for replica in self.front_pool() {
-                self.cut(replica, now);
+                self.cut(replica, now, false);
             }
         }
         let pool = self.front_pool();
@@ -242,7 +242,7 @@ impl<'a> Fleet<'a> {
     }
 
     pub(super) fn deliver(&mut self, index: u32, replica: usize, now: Time) {
-        self.cut(replica, now);
+        self.cut(replica, now, false);
         let live = &mut self.lives[index as usize];
         let mut content = if self.keep_content { live.content.clone() } else { live.content.take() };
         if let (Some(content), true) = (&mut content, self.keep_content) {
@@ -276,8 +276,8 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Ends a run of steps at the one that is executing now.
-    pub(super) fn cut(&mut self, replica: usize, now: Time) {
+    /// Ends a run of steps at the one that is executing now; if the replica dies, without that one.
+    pub(super) fn cut(&mut self, replica: usize, now: Time, dies: bool) {
         let lives = &mut self.lives;
         let mut tokens = |tag: u64, count: u32, at: Time| {
             let live = &mut lives[tag as usize];
@@ -286,7 +286,9 @@ impl<'a> Fleet<'a> {
         };
         let mut sink = RunSink { gaps: &mut self.log.gaps, tokens: &mut tokens };
         let engine = &mut self.replicas[replica];
-        if let Some(end) = engine.cut(now, &mut sink) {
+        if dies {
+            engine.break_off(now, &mut sink);
+        } else if let Some(end) = engine.cut(now, &mut sink) {
             self.agenda.push(end, Class::End, Event::End { replica, epoch: engine.epoch });
         }
     }

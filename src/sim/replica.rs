@@ -244,6 +244,15 @@ impl Replica {
     /// Ends a run after the step that is executing at `now`, so that the scheduler's state is that moment's. Gives
     /// the end of that step, where the run is cut.
     pub fn cut(&mut self, now: Time, emitted: &mut RunSink<'_>) -> Option<Time> {
+        self.cut_run(now, emitted, false)
+    }
+
+    /// The engine dies at `now`: as [`cut`](Self::cut), but the step that is executing gives no tokens.
+    pub fn break_off(&mut self, now: Time, emitted: &mut RunSink<'_>) {
+        self.cut_run(now, emitted, true);
+    }
+
+    fn cut_run(&mut self, now: Time, emitted: &mut RunSink<'_>, loses_last: bool) -> Option<Time> {
         let Activity::Run { start, line, run } = &self.activity else { return None };
         let (start, line, run) = (*start, *line, *run);
         // The fewest steps that reach `now`: those that started before it.
@@ -253,7 +262,7 @@ impl Replica {
             let middle = few + (enough - few) / 2;
             if line.span(&run, middle) >= passed { enough = middle } else { few = middle + 1 }
         }
-        self.take_run(start, line, DecodeRun { steps: enough, ..run }, emitted);
+        self.take_run(start, line, DecodeRun { steps: enough, ..run }, u32::from(loses_last), emitted);
         self.activity = Activity::CutRun;
         self.epoch += 1;
         Some(start.after(line.span(&run, enough)))
@@ -274,11 +283,11 @@ impl Replica {
                 self.scheduler.update(&self.current, accepted, outcome);
                 self.sums.finished += outcome.finished.len() as u64;
             }
-            Activity::Run { start, line, run } => self.take_run(start, line, run, emitted),
+            Activity::Run { start, line, run } => self.take_run(start, line, run, 0, emitted),
         }
     }
 
-    fn take_run(&mut self, start: Time, line: PsLine, run: DecodeRun, emitted: &mut RunSink<'_>) {
+    fn take_run(&mut self, start: Time, line: PsLine, run: DecodeRun, lost: u32, emitted: &mut RunSink<'_>) {
         if run.steps == 0 {
             return;
         }
@@ -291,7 +300,7 @@ impl Replica {
         }
         let span = line.span(&run, run.steps);
         let mut context = run.context;
-        for _ in 0..run.steps {
+        for _ in 0..run.steps.saturating_sub(lost) {
             emitted.gaps.add(Time(line.one(context)), u64::from(run.sequences));
             context += u64::from(run.sequences);
         }

@@ -36,9 +36,9 @@ pub(super) struct Sequence {
     /// Tokens with KV, in the tree or private.
     pub computed: u32,
     /// Of them, tokens in the tree.
-    in_tree: u32,
-    node: Node,
-    preempted: bool,
+    pub in_tree: u32,
+    pub node: Node,
+    pub preempted: bool,
     pub external: u32,
     pub content: Content,
 }
