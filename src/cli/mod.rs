@@ -32,7 +32,7 @@ enum Command {
     Memory(memory::Memory),
     Project(project::Arguments),
     Show(show::Show),
-    Simulate(simulate::Simulate),
+    Simulate(Box<simulate::Simulate>),
 }
 
 /// Runs the parsed command.
@@ -45,7 +45,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Memory(memory) => memory::run(memory),
         Command::Project(arguments) => project::run(&arguments),
         Command::Show(show) => show::run(show),
-        Command::Simulate(args) => simulate::run(args),
+        Command::Simulate(args) => simulate::run(*args),
     }
 }
 

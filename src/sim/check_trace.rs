@@ -162,12 +162,10 @@ impl TraceFile {
         if self.config.num_gpu_blocks > 1 << 26 {
             return Err(format!("{} KV blocks", self.config.num_gpu_blocks));
         }
-        if let Some(last) = self.last_time() {
-            if last > 10_000_000 {
-                return Err(format!("{last} iterations"));
-            }
+        match self.last_time() {
+            Some(last) if last > 10_000_000 => Err(format!("{last} iterations")),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn last_time(&self) -> Option<u64> {
@@ -314,10 +312,9 @@ impl<'a> Replay<'a> {
                 && self.in_flight.len() < self.queue_size
                 && (executed || self.unfinished > 0);
         }
-        if !wait_for_more {
-            if let Some((scheduled_at, plan)) = self.in_flight.pop_front() {
-                self.take_result(scheduled_at, &plan, &mut record);
-            }
+        let due = if wait_for_more { None } else { self.in_flight.pop_front() };
+        if let Some((scheduled_at, plan)) = due {
+            self.take_result(scheduled_at, &plan, &mut record);
         }
         record.insert("free".into(), self.scheduler.pool().free().into());
         record.insert("run".into(), self.scheduler.running().collect());
@@ -329,7 +326,9 @@ impl<'a> Replay<'a> {
     }
 
     fn take_arrivals(&mut self, time: u64) {
-        while let Some(index) = self.arrivals.pop_front_if(|i| self.trace.requests[*i].arrival_step <= time) {
+        while let Some(index) = self.arrivals.front().copied().filter(|i| self.trace.requests[*i].arrival_step <= time)
+        {
+            self.arrivals.pop_front();
             let request = &self.trace.requests[index];
             let segment = |(key, len): &(u64, u32)| Segment { key: key % KEY_PERIOD, start: 0, len: *len };
             self.slots[index] = Some(self.scheduler.add(NewRequest {
@@ -354,7 +353,10 @@ impl<'a> Replay<'a> {
 
     fn take_aborts(&mut self, time: u64) -> Vec<u64> {
         let mut aborted = Vec::new();
-        while let Some(index) = self.aborts.pop_front_if(|i| self.trace.requests[*i].abort_step <= Some(time)) {
+        while let Some(index) =
+            self.aborts.front().copied().filter(|i| self.trace.requests[*i].abort_step <= Some(time))
+        {
+            self.aborts.pop_front();
             if let Some(slot) = self.slots[index].take() {
                 self.scheduler.abort(slot);
                 self.ended();

@@ -153,7 +153,7 @@ impl<'a> Fleet<'a> {
                 Event::Up { replica } => self.recover(replica, now),
             }
             events += 1;
-            if events % 1024 == 0 && self.steps() > self.scenario.max_steps {
+            if events.is_multiple_of(1024) && self.steps() > self.scenario.max_steps {
                 self.limit_reached = true;
                 break;
             }
@@ -166,7 +166,7 @@ impl<'a> Fleet<'a> {
     }
 
     fn stream_next(&mut self) {
-        if let Some(incoming) = self.load.next() {
+        if let Some(incoming) = self.load.next_arrival() {
             let at = incoming.at;
             self.agenda.push(at, Class::Arrival, Event::Arrive { incoming: Box::new(incoming), streamed: true });
         }

@@ -139,7 +139,7 @@ impl LoadGenerator {
 
     /// The requests that arrive whatever is answered: the next one of an open loop or a replay, or one of a closed
     /// loop's first wave. `None` when no more follow.
-    pub fn next(&mut self) -> Option<Incoming> {
+    pub fn next_arrival(&mut self) -> Option<Incoming> {
         if self.issued >= self.spec.requests {
             return None;
         }

@@ -94,7 +94,7 @@ impl RequestRecord {
 
     /// It keeps every limit.
     pub fn keeps(&self, slos: &Slos) -> bool {
-        let within = |value: f64, limit: Option<f64>| limit.is_none_or(|limit| !(value > limit));
+        let within = |value: f64, limit: Option<f64>| limit.is_none_or(|limit| value.is_nan() || value <= limit);
         within(self.ttft_s, slos.ttft_s) && within(self.tpot_s, slos.tpot_s) && within(self.e2e_s, slos.e2e_s)
     }
 }

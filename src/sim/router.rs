@@ -77,7 +77,7 @@ impl Router {
         Self {
             policy,
             turn: 0,
-            random: Pcg64Mcg::seed_from_u64(seed ^ 0x0407_e4),
+            random: Pcg64Mcg::seed_from_u64(seed ^ 0x0004_07e4),
             chain: HashChain::default(),
             block_size,
             open: Vec::new(),

@@ -150,11 +150,10 @@ impl Scenario {
             let found = format!("{} + {} of {}", self.warmup_requests, self.drain_requests, self.load.requests);
             return input("warm-up and drain requests", found, "Leave at least one request to measure");
         }
-        if let Some(split) = &self.disaggregation {
-            if split.prefill_replicas == 0 || split.prefill_replicas >= self.replicas {
-                let found = format!("{} of {}", split.prefill_replicas, self.replicas);
-                return input("prefill replicas", found, "Leave at least one replica on each side");
-            }
+        let split = self.disaggregation.map_or(1, |split| split.prefill_replicas);
+        if self.disaggregation.is_some() && (split == 0 || split >= self.replicas) {
+            let found = format!("{split} of {}", self.replicas);
+            return input("prefill replicas", found, "Leave at least one replica on each side");
         }
         for outage in &self.outages {
             if outage.replica >= self.replicas {

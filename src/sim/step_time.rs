@@ -132,7 +132,7 @@ pub struct ExponentialStep {
 impl ExponentialStep {
     /// Steps of this mean, reproducible from the seed.
     pub fn new(mean_s: f64, seed: u64) -> Self {
-        Self { mean_s, random: Pcg64Mcg::seed_from_u64(seed ^ 0x5e57_e9) }
+        Self { mean_s, random: Pcg64Mcg::seed_from_u64(seed ^ 0x005e_57e9) }
     }
 }
 
