@@ -13,6 +13,7 @@ pub mod objective;
 pub mod report;
 pub mod search;
 pub mod serve;
+pub mod sim;
 pub mod source;
 pub mod space;
 pub mod target;

@@ -9,6 +9,7 @@ pub mod list;
 pub mod memory;
 pub mod project;
 pub mod show;
+pub mod simulate;
 pub mod tune;
 
 use crate::Result;
@@ -31,6 +32,7 @@ enum Command {
     Memory(memory::Memory),
     Project(project::Arguments),
     Show(show::Show),
+    Simulate(Box<simulate::Simulate>),
 }
 
 /// Runs the parsed command.
@@ -43,6 +45,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Memory(memory) => memory::run(memory),
         Command::Project(arguments) => project::run(&arguments),
         Command::Show(show) => show::run(show),
+        Command::Simulate(args) => simulate::run(*args),
     }
 }
 

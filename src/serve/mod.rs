@@ -1,10 +1,11 @@
-//! Serving metrics of a deployment in closed form.
+//! Serving metrics of a deployment in closed form, and the engine's scheduler as a state machine.
 
 pub mod closed_loop;
 pub mod evaluation;
 pub mod explain;
 pub mod metrics;
 pub mod projector;
+pub mod scheduler;
 
 pub use evaluation::{Bound, Breakdown, Evaluation, Refusal};
 pub use explain::Explanation;
