@@ -27,6 +27,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 
+/// The timeline's entry for Ctrl-C.
+pub const INTERRUPTED: &str = "interrupted";
+
 /// Where prompts come from.
 #[derive(Debug, Clone)]
 pub enum Prompts {
@@ -244,6 +247,9 @@ async fn sequence(options: Options, tokenizer: Arc<Tokenizer>, progress: &dyn Fn
         if i + 1 < names {
             run.settle().await;
         }
+    }
+    if run.cancelled() {
+        run.log(INTERRUPTED.into(), progress);
     }
     let summary = run.summary(&points, names);
     run.write(&points, names)?;
