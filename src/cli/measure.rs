@@ -1,13 +1,15 @@
 //! `inferasim measure`: load an OpenAI-compatible endpoint and report what it did.
 
 use crate::measure::assemble::CountBy;
-use crate::measure::campaign::{self, Options, Prompts, Summary};
+use crate::measure::campaign;
 use crate::measure::dataset;
 use crate::measure::endpoint::{ApiKey, Endpoint};
 use crate::measure::http::Limits;
 use crate::measure::load::{Arrival, Load};
+use crate::measure::options::{Options, Prompts};
 use crate::measure::output;
 use crate::measure::prompt::Tokenizer;
+use crate::measure::run_document::Summary;
 use crate::measure::shape::Shape;
 use crate::measure::summary::SLO_NAMES;
 use crate::{Error, Result, catalog, error::exit};

@@ -3,15 +3,16 @@
 //! Every step is logged in the summary's `timeline`. Nothing beyond this machine is loaded without the user's word,
 //! and an endpoint that would refuse every request is found out by the pre-warm, before the load.
 
-use super::assemble::CountBy;
 use super::dataset::{self, Item};
-use super::endpoint::{ApiKey, Endpoint};
-use super::http::{Connector, Limits, fetch};
+use super::diagnose::refuse_if_hopeless;
+use super::http::{Connector, fetch};
 use super::load::Load;
+use super::options::{Options, Prompts};
 use super::output::{self, RecordFile};
 use super::point::{self, Client, PointPlan, PointResult};
 use super::prompt::Tokenizer;
-use super::record::{Population, RequestRecord};
+use super::record::Population;
+use super::run_document::{Step, Summary};
 use super::saturation::allow_connections;
 use super::scrape::{Peaks, Scrape, delta};
 use super::shape::Shape;
@@ -19,174 +20,13 @@ use super::summary::{DEFINITIONS, Point, SUMMARY_SCHEMA, summarise};
 use super::{aiperf, warnings};
 use crate::{Error, Result};
 use hyper::body::Bytes;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use serde_json::json;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 
 /// The timeline's entry for Ctrl-C.
 pub const INTERRUPTED: &str = "interrupted";
-
-/// Where prompts come from.
-#[derive(Debug, Clone)]
-pub enum Prompts {
-    /// Fresh for every request of the run.
-    Synthetic(Shape),
-    /// The rows of a dataset, the same for every endpoint.
-    Replay(Shape, Arc<Vec<Item>>),
-}
-
-impl Prompts {
-    /// The shape asked for.
-    pub fn shape(&self) -> &Shape {
-        match self {
-            Prompts::Synthetic(shape) | Prompts::Replay(shape, _) => shape,
-        }
-    }
-}
-
-/// A run, validated.
-#[derive(Debug, Clone)]
-pub struct Options {
-    #[allow(missing_docs)]
-    pub endpoint: Endpoint,
-    /// Name of the served model.
-    pub model: String,
-    /// Key and the variable it came from.
-    pub key: Option<(String, ApiKey)>,
-    /// What is asked.
-    pub prompts: Vec<Prompts>,
-    /// Load levels, each run with every shape.
-    pub loads: Vec<Load>,
-    /// Requests per point; none for 10 per client (100 in an open loop, all rows of a dataset).
-    pub requests: Option<usize>,
-    /// No request of a point starts after this.
-    pub stop_after: Option<Duration>,
-    /// Most requests in flight in an open loop.
-    pub max_in_flight: usize,
-    /// Silence and length limits of a request.
-    pub limits: Limits,
-    /// Seed of prompts, lengths and arrivals.
-    pub seed: u64,
-    /// Send `min_tokens` and `ignore_eos`.
-    pub enforce_length: bool,
-    /// Ask for usage on every chunk.
-    pub usage_per_chunk: bool,
-    /// Name of the answer-length field.
-    pub length_field: String,
-    /// Further fields of the body.
-    pub extra: Map<String, Value>,
-    /// Whose counts the metrics use.
-    pub count_by: CountBy,
-    /// Limits for goodput, by metric.
-    pub slo: BTreeMap<String, f64>,
-    /// The user's word on whether the model reasons.
-    pub reasons: Option<bool>,
-    /// One discarded request per shape before the first point.
-    pub prewarm: bool,
-    /// Discarded requests at the first load level.
-    pub burn_in: usize,
-    /// Pause after pre-warm, burn-in and each point.
-    pub settle: Duration,
-    /// `/metrics`; none to scrape nothing.
-    pub metrics: Option<Endpoint>,
-    /// Where the files go.
-    pub out: Option<PathBuf>,
-    /// The command line, for the record.
-    pub command: String,
-}
-
-/// `summary.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    /// [`SUMMARY_SCHEMA`].
-    pub schema: String,
-    /// Version of this program.
-    pub inferasim: String,
-    /// Every point is whole.
-    pub complete: bool,
-    /// URL of the endpoint.
-    pub url: String,
-    /// Model as requested.
-    pub model: String,
-    /// Variable the key came from; the key is nowhere.
-    pub api_key_env: Option<String>,
-    /// The request body without its prompt and length.
-    pub request: Value,
-    /// `exact` when `min_tokens` and `ignore_eos` were sent, else `cap`.
-    pub output_length: String,
-    /// `synthetic` or `replay`.
-    pub prompts: String,
-    /// Seed of prompts, lengths and arrivals.
-    pub seed: u64,
-    /// The command line.
-    pub command: String,
-    /// Tokenizer of the client's counts.
-    pub tokenizer: String,
-    /// The formulas.
-    pub definitions: BTreeMap<String, String>,
-    /// What was done when, in seconds from the start.
-    pub timeline: Vec<Step>,
-    #[allow(missing_docs)]
-    pub points: Vec<Point>,
-}
-
-/// A step of the run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// Seconds from the start of the run.
-    pub at_s: f64,
-    /// What was done and how it ended.
-    pub what: String,
-}
-
-impl Options {
-    /// The body of a request.
-    pub fn body(&self, text: &str, osl: u32, enforce_length: bool) -> Value {
-        let mut body = Map::new();
-        body.insert("model".into(), json!(self.model));
-        if self.endpoint.path.ends_with("/completions") && !self.endpoint.path.ends_with("/chat/completions") {
-            body.insert("prompt".into(), json!(text));
-        } else {
-            body.insert("messages".into(), json!([{"role": "user", "content": text}]));
-        }
-        body.insert("stream".into(), json!(true));
-        let mut stream = json!({"include_usage": true});
-        if self.usage_per_chunk {
-            stream["continuous_usage_stats"] = json!(true);
-        }
-        body.insert("stream_options".into(), stream);
-        body.insert("temperature".into(), json!(0));
-        body.insert("top_p".into(), json!(1));
-        body.insert(self.length_field.clone(), json!(osl));
-        if enforce_length {
-            body.insert("min_tokens".into(), json!(osl));
-            body.insert("ignore_eos".into(), json!(true));
-        }
-        for (key, value) in &self.extra {
-            body.insert(key.clone(), value.clone());
-        }
-        body.into()
-    }
-
-    fn count(&self, prompts: &Prompts, load: &Load) -> usize {
-        self.requests.unwrap_or(match (prompts, load) {
-            (Prompts::Replay(_, items), _) => items.len(),
-            (_, Load::Closed { concurrency, .. }) => 10 * concurrency,
-            _ => 100,
-        })
-    }
-
-    /// Every point, in order: its name, prompts, load and number of requests.
-    pub fn points(&self) -> Vec<(String, &Prompts, &Load, usize)> {
-        let all = |p| self.loads.iter().map(move |l| (p, l));
-        let named = |(p, l): (&'_ _, &'_ Load)| format!("{}-{}", Prompts::shape(p).name, l.name());
-        self.prompts.iter().flat_map(all).map(|(p, l)| (named((p, l)), p, l, self.count(p, l))).collect()
-    }
-}
 
 struct Run {
     options: Options,
@@ -307,7 +147,7 @@ impl Run {
                         tokio::time::sleep(Duration::from_secs_f64(wait)).await;
                     }
                     _ => {
-                        self.refuse_if_hopeless(&record).await?;
+                        refuse_if_hopeless(&self.client, &self.options, &record).await?;
                         break;
                     }
                 }
@@ -412,7 +252,7 @@ impl Run {
             && !self.cancelled()
             && let Some(record) = result.records.first()
         {
-            self.refuse_if_hopeless(record).await?;
+            refuse_if_hopeless(&self.client, &self.options, record).await?;
             let first = point.requests.first_failure.clone().unwrap_or_default();
             return Err(Error::input(
                 format!("{name} at {}", self.options.endpoint),
@@ -446,49 +286,6 @@ impl Run {
                 }
             }
         })
-    }
-
-    /// An error for what every further request would meet too; a passing fault is none.
-    async fn refuse_if_hopeless(&self, record: &RequestRecord) -> Result<()> {
-        let Some(failure) = &record.failure else { return Ok(()) };
-        let repair = match (failure.kind.as_str(), record.http_status) {
-            ("connect", _) => "Is the server up, and is this its address?".to_string(),
-            ("tls", _) => "Check the certificate; SSL_CERT_FILE names a bundle of trusted roots".into(),
-            ("protocol", _) => "This port does not speak HTTP/1.1 (https instead of http?)".into(),
-            ("not_a_stream", _) => {
-                "The endpoint ignores \"stream\": true; latencies of tokens can't be measured".into()
-            }
-            (_, Some(401 | 403)) => match &self.options.key {
-                None => "Name the key's environment variable with --api-key-env".into(),
-                Some((variable, _)) => format!("Check the key in {variable}"),
-            },
-            (_, Some(404)) => self.models().await,
-            (_, Some(400 | 405 | 413 | 422)) => "The endpoint refuses the request itself; see --dry-run".into(),
-            _ => return Ok(()),
-        };
-        Err(Error::input(format!("POST {}", self.options.endpoint), failure.message.clone(), repair))
-    }
-
-    async fn models(&self) -> String {
-        let from = self.options.endpoint.sibling("/v1/models");
-        let key = self.client.key.as_ref().map(ApiKey::header);
-        let answer = fetch(&self.client.connector, &from, key.as_deref(), Duration::from_secs(5)).await;
-        let ids: Vec<String> = match answer {
-            Ok((200, body)) => serde_json::from_slice::<Value>(&body)
-                .ok()
-                .and_then(|v| v.get("data").and_then(Value::as_array).cloned())
-                .unwrap_or_default()
-                .iter()
-                .filter_map(|m| m.get("id").and_then(Value::as_str).map(str::to_string))
-                .collect(),
-            _ => vec![],
-        };
-        let shown: Vec<&str> = ids.iter().map(String::as_str).take(20).collect();
-        match shown.as_slice() {
-            [] => format!("Check --url and --endpoint; {from} lists no model either"),
-            some if some.contains(&self.options.model.as_str()) => "The model is served; check --endpoint".into(),
-            some => format!("Models served there: {}", some.join(", ")),
-        }
     }
 
     fn summary(&self, points: &[Point], planned: usize) -> Summary {

@@ -8,8 +8,9 @@
 //! - [`sse`], [`chunk`], [`assemble`]: from stamped bytes to one record per request, off the sending thread
 //! - [`record`], [`stats`], [`summary`], [`window`]: the metrics and their formulas
 //! - [`scrape`], [`saturation`], [`warnings`]: what the server and the client say about the same interval
-//! - [`point`], [`campaign`]: one load level; the sequence of them with pre-warm, burn-in and pauses
-//! - [`output`], [`aiperf`]: the files
+//! - [`point`]: one load level
+//! - [`options`], [`campaign`], [`diagnose`]: the sequence of points with pre-warm, burn-in and pauses; when to give up
+//! - [`run_document`], [`output`], [`aiperf`]: the files
 //!
 //! Nothing here knows the projector. A later step reads the summary (schema
 //! [`summary::SUMMARY_SCHEMA`]) back as measured anchors: every point names its shape, load, endpoint and origin.
@@ -19,14 +20,17 @@ pub mod assemble;
 pub mod campaign;
 pub mod chunk;
 pub mod dataset;
+pub mod diagnose;
 pub mod endpoint;
 pub mod http;
 pub mod load;
+pub mod options;
 pub mod output;
 pub mod point;
 pub mod prompt;
 pub mod random;
 pub mod record;
+pub mod run_document;
 pub mod saturation;
 pub mod scrape;
 pub mod shape;

@@ -1,7 +1,8 @@
 //! How a run, and what would be sent, are shown.
 
 use crate::error::exit;
-use crate::measure::campaign::{Options, Summary};
+use crate::measure::options::Options;
+use crate::measure::run_document::Summary;
 use crate::measure::stats::Distribution;
 use crate::measure::summary::Point;
 use crate::{Error, Result};
