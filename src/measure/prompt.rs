@@ -6,19 +6,19 @@ use std::sync::LazyLock;
 use tiktoken_rs::CoreBPE;
 
 /// Words that are one o200k_base token each, alone and after a space (a test encodes them all).
-const WORDS: &str = "time year people way day man thing woman life child world school state family student group \
-country problem hand part place case week company system program question work government number night point home \
-water room mother area money story fact month lot right study book eye job word business issue side kind head house \
-service friend father power hour game line end member law car city community name president team minute idea kid body \
-information back parent face others level office door health person art war history party result change morning \
-reason research girl guy moment air teacher force education foot boy age policy music market sense nation plan \
-college interest death experience effect use class control field development role effort rate heart drug show leader \
-light voice wife police mind price report decision son view relationship town road arm difference value building \
-action season society tax director position player record paper space ground form event official matter center \
-couple site project activity star table need court oil situation cost industry figure street image phone data \
-picture practice piece land product doctor wall patient worker news test movie north love support technology step \
-baby computer type attention film tree source organization hair look nothing choice site future energy the and of in \
-to with for from over under about after before between through during against within without";
+const WORDS: &str = "time year people way day man thing woman life child world school state family student group country problem hand \
+part place case week company system program question work government number night point home water room mother \
+area money story fact month lot right study book eye job word business issue side kind head house service friend \
+father power hour game line end member law car city community name team minute idea kid body information back \
+parent face others level office door health person art war history party result change reason research girl \
+moment air teacher force education foot boy age policy music market sense nation plan college interest death \
+experience effect use class control field development role rate heart drug show leader light voice wife mind \
+price report decision son view relationship town road arm difference value building action season tax director \
+position player record paper space ground form event official matter center site project activity star table \
+need court oil cost industry figure street image phone data picture practice piece land product doctor wall \
+patient worker news test movie north love support technology step baby computer type attention film tree source \
+organization hair look nothing choice future energy the and of in to with for from over under about after before \
+between through during against within without";
 
 static WORD_LIST: LazyLock<Vec<&'static str>> = LazyLock::new(|| WORDS.split_whitespace().collect());
 
