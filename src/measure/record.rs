@@ -15,7 +15,7 @@
 //! | `tok_s_per_user` | 1 / TPOT (output_token_throughput_per_user) |
 //! | `e2e_tok_s` | OSL / latency (e2e_output_token_throughput) |
 //! | `prefill_tok_s` | ISL / TTFT (prefill_throughput_per_user) |
-//! | `latency_from_schedule_ms` | last content chunk − intended start (effective_latency) |
+//! | `latency_from_schedule_ms` | last content chunk − intended start (AIPerf's effective_latency runs to the end of the exchange) |
 //!
 //! `first` is 1, or with usage on every chunk the tokens of the first content chunk.
 

@@ -1,7 +1,7 @@
 //! What does a point, and the whole run, say? The schema of `summary.json`.
 //!
-//! System metrics: duration = last end − first start over all requests; throughputs divide the ok requests' tokens by
-//! it. Latencies are of ok requests only; `with_failures` counts the others as infinitely late.
+//! System metrics: duration = last end − first start over all requests, where an ok request ends with its last content
+//! chunk (AIPerf's benchmark_duration); throughputs divide the ok requests' tokens by it. Latencies are of ok requests only; `with_failures` counts the others as infinitely late.
 
 use super::load::Load;
 use super::record::{Population, RequestRecord};
@@ -28,7 +28,10 @@ pub const DEFINITIONS: [(&str, &str); 10] = [
     ),
     ("itl_ms", "gaps between content chunks, pooled (AIPerf inter_chunk_latency)"),
     ("tok_s_per_user", "1 / tpot, averaged over requests (AIPerf output_token_throughput_per_user)"),
-    ("output_tok_s", "sum of osl of ok requests / (last end - first start) (AIPerf output_token_throughput)"),
+    (
+        "output_tok_s",
+        "sum of osl of ok requests / (last content chunk - first start) (AIPerf output_token_throughput, without its start-up)",
+    ),
     ("latency_from_schedule_ms", "last content chunk - intended start, free of coordinated omission"),
     ("percentiles", "linear interpolation between order statistics; std divides by n"),
 ];
@@ -293,11 +296,16 @@ fn rate(amount: f64, seconds: f64) -> f64 {
 
 fn system(records: &[RequestRecord], ok: &[&RequestRecord]) -> System {
     let first = records.iter().map(|r| r.start_unix_ns).min().unwrap_or(0);
-    let last = records.iter().map(|r| r.end_unix_ns).max().unwrap_or(0);
-    let duration_s = (last - first) as f64 / 1e9;
+    // An ok request ends with its last content chunk, any other with its exchange.
+    let end = |r: &RequestRecord| match r.latency_ms.filter(|_| r.population == Population::Ok) {
+        Some(latency) => r.start_unix_ns + (latency * 1e6).round() as u64,
+        None => r.end_unix_ns,
+    };
+    let last = records.iter().map(end).max().unwrap_or(0);
+    let duration_s = last.saturating_sub(first) as f64 / 1e9;
     let output: f64 = ok.iter().filter_map(|r| r.osl).map(|n| n as f64).sum();
     let input: f64 = ok.iter().filter_map(|r| r.isl).map(|n| n as f64).sum();
-    let busy = |r: &RequestRecord| (r.end_unix_ns - r.start_unix_ns) as f64 / 1e9;
+    let busy = |r: &RequestRecord| (r.end_unix_ns.saturating_sub(r.start_unix_ns)) as f64 / 1e9;
     let in_system: f64 = ok.iter().map(|r| busy(r)).sum();
     System {
         duration_s,
