@@ -115,5 +115,5 @@ pub fn allow_connections(connections: usize) -> crate::Result<()> {
 
 /// Lets the sending threads go first on a busy machine; only the calling thread yields.
 pub fn yield_to_senders() {
-    let _ = rustix::process::nice(5); // refusal only costs a little precision
+    let _ = rustix::process::nice(15); // refusal only costs a little precision
 }
