@@ -4,9 +4,9 @@
 mod stream_server;
 
 use assert_cmd::Command;
-use stream_server::{Asked, STREAM, Step, StreamServer, delta, ending, event, refusal, steady};
 use serde_json::{Value, json};
 use std::time::Duration;
+use stream_server::{Asked, STREAM, Step, StreamServer, delta, ending, event, refusal, steady};
 
 struct Outcome {
     code: i32,

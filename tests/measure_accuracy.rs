@@ -8,10 +8,10 @@
 mod stream_server;
 
 use assert_cmd::Command;
-use stream_server::{StreamServer, steady};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
+use stream_server::{StreamServer, steady};
 
 #[derive(Debug)]
 struct Gap {

@@ -250,7 +250,7 @@ fn loads(args: &Measure) -> Result<Vec<Load>> {
 }
 
 fn seconds(flag: &str, value: f64, least: f64) -> Result<Duration> {
-    if value >= least && value <= 1e6 {
+    if (least..=1e6).contains(&value) {
         return Ok(Duration::from_secs_f64(value));
     }
     Err(Error::input(format!("{flag} {value}"), "not a usable number of seconds", format!("Give {least} to 1000000")))

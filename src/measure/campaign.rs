@@ -56,9 +56,8 @@ pub fn run(options: Options, tokenizer: Arc<Tokenizer>, progress: impl Fn(&str))
 async fn sequence(options: Options, tokenizer: Arc<Tokenizer>, progress: &dyn Fn(&str)) -> Result<Summary> {
     let (stop, cancel) = watch::channel(false);
     tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            let _ = stop.send(true);
-        }
+        stopped_by_user().await;
+        let _ = stop.send(true);
         std::future::pending::<()>().await; // the sender lives as long as the run
     });
     let began = Instant::now();
@@ -94,6 +93,18 @@ async fn sequence(options: Options, tokenizer: Arc<Tokenizer>, progress: &dyn Fn
     let summary = run.summary(&points, names);
     run.write(&points, names)?;
     Ok(summary)
+}
+
+/// Returns at Ctrl-C, or at the signal that ends a job.
+async fn stopped_by_user() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => return,
+            _ = terminate.recv() => return,
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 impl Run {

@@ -64,7 +64,7 @@ impl Shape {
     /// A free shape. A range ratio below 1 and a standard deviation exclude each other.
     pub fn free(isl: f64, osl: f64, isl_stddev: f64, osl_stddev: f64, range_ratio: f64) -> Result<Self> {
         for (flag, value) in [("--isl", isl), ("--osl", osl)] {
-            if !(value >= 1.0 && value <= LONGEST) {
+            if !(1.0..=LONGEST).contains(&value) {
                 return Err(Error::input(
                     format!("{flag} {value}"),
                     "not a usable number of tokens",
@@ -73,7 +73,7 @@ impl Shape {
             }
         }
         for (flag, value, mean) in [("--isl-stddev", isl_stddev, isl), ("--osl-stddev", osl_stddev, osl)] {
-            if !(value >= 0.0 && value <= mean) {
+            if !(0.0..=mean).contains(&value) {
                 return Err(Error::input(
                     format!("{flag} {value}"),
                     format!("not between 0 and the mean {mean}"),
