@@ -6,6 +6,7 @@ pub mod anchor;
 pub mod calibrate;
 pub mod fidelity;
 pub mod list;
+pub mod measure;
 pub mod memory;
 pub mod project;
 pub mod show;
@@ -29,6 +30,7 @@ enum Command {
     Calibrate(calibrate::CalibrateArgs),
     Fidelity(fidelity::FidelityArgs),
     List(list::List),
+    Measure(Box<measure::Measure>),
     Memory(memory::Memory),
     Project(project::Arguments),
     Show(show::Show),
@@ -42,6 +44,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Fidelity(args) => fidelity::run(&args),
         Command::List(list) => list::run(list),
+        Command::Measure(measure) => measure::run(*measure),
         Command::Memory(memory) => memory::run(memory),
         Command::Project(arguments) => project::run(&arguments),
         Command::Show(show) => show::run(show),
