@@ -61,15 +61,14 @@ impl Inputs {
         legality.require(&deployment, target.gpus())?;
         let checkpoint = projector.checkpoint(&deployment)?;
         let mut assumed_acceptance = false;
-        if let Some(speculation) = &mut deployment.speculation {
-            if arguments.tokens_per_step.is_none() {
-                let regime = projector.regime(checkpoint);
-                let constants = projector.calibration.resolve(&regime);
-                let drafts = f64::from(speculation.draft_tokens);
-                speculation.tokens_per_step =
-                    tokens_per_step(drafts, constants.accepted_tokens).clamp(1.0, drafts + 1.0);
-                assumed_acceptance = true;
-            }
+        if let Some(speculation) = &mut deployment.speculation
+            && arguments.tokens_per_step.is_none()
+        {
+            let constants = projector.calibration.resolve(&projector.regime(checkpoint));
+            let drafts = f64::from(speculation.draft_tokens);
+            let emitted = tokens_per_step(drafts, constants.accepted_tokens);
+            speculation.tokens_per_step = emitted.clamp(1.0, drafts + 1.0);
+            assumed_acceptance = true;
         }
         let anchors = arguments.anchors.load(&projector)?;
         Ok(Self { projector, legality, deployment, objective, assumed_acceptance, anchors })
