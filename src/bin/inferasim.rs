@@ -5,5 +5,6 @@ use inferasim::cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    cli::start();
     cli::finish(cli::run(cli::Cli::parse()))
 }

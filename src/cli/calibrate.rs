@@ -65,8 +65,7 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
     let mut profile = finished(&fitted, &rows, &source);
     profile.residuals = residuals(&profile, &rows);
     println!("{} combinations of GPU, engine and model keep a correction", profile.residuals.len());
-    let text = serde_yaml::to_string(&profile)
-        .map_err(|e| Error::input("calibration profile", e.to_string(), ""))?;
+    let text = serde_yaml::to_string(&profile).map_err(|e| Error::input("calibration profile", e.to_string(), ""))?;
     std::fs::write(&args.out, format!("{HEADER}{text}"))
         .map_err(|e| Error::input(args.out.display().to_string(), format!("cannot be written: {e}"), ""))?;
     Ok(crate::error::exit::ANSWER)

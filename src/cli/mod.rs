@@ -52,6 +52,18 @@ pub fn run(cli: Cli) -> Result<u8> {
     }
 }
 
+/// Prepares the process: a reader that closes the pipe early (`| head`) ends it quietly.
+pub fn start() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if message.starts_with("failed printing to stdout") {
+            std::process::exit(0);
+        }
+        default(panic);
+    }));
+}
+
 /// Ends the process the way every command does: the exit code of the answer, or one line on standard error.
 pub fn finish(outcome: Result<u8>) -> std::process::ExitCode {
     match outcome {

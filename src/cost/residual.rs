@@ -23,13 +23,7 @@ impl ResidualPoint {
     /// The terms, centred on an ordinary run.
     pub fn terms(&self) -> [f64; TERMS] {
         let log = |value: f64, centre: f64| (value.max(1.0) / centre).ln();
-        [
-            1.0,
-            log(self.concurrency, 32.0),
-            log(self.ranks, 4.0),
-            log(self.isl, 1024.0),
-            log(self.osl, 1024.0),
-        ]
+        [1.0, log(self.concurrency, 32.0), log(self.ranks, 4.0), log(self.isl, 1024.0), log(self.osl, 1024.0)]
     }
 }
 
@@ -91,7 +85,8 @@ mod tests {
 
     #[test]
     fn a_correction_holds_its_edge_value_outside_the_rows_it_was_learned_on() {
-        let correction = Correction { coefficients: [0.1, 0.05, 0.0, 0.0, 0.0], before_pct: 9.0, after_pct: 5.0, points: 8 };
+        let correction =
+            Correction { coefficients: [0.1, 0.05, 0.0, 0.0, 0.0], before_pct: 9.0, after_pct: 5.0, points: 8 };
         let at = |concurrency| ResidualPoint { concurrency, ranks: 4.0, isl: 1024.0, osl: 1024.0 };
         let (low, high) = (at(4.0).terms(), at(64.0).terms());
         let residual = Residual { key: "k".into(), low, high, tpot: Some(correction), ttft: None };

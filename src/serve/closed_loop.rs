@@ -138,13 +138,7 @@ pub struct Terms {
 }
 
 /// The terms behind [`closed_loop`].
-pub fn terms(
-    load: &Load,
-    decode: &DecodeWork,
-    prefill: &PrefillWork,
-    c: &Constants,
-    corrections: (f64, f64),
-) -> Terms {
+pub fn terms(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Constants, corrections: (f64, f64)) -> Terms {
     let step = decode.time(c);
     let prompt = prefill.time(c);
     let PrefillTime { increment, alone, fixed } = prompt;
