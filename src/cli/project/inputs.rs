@@ -61,7 +61,6 @@ impl Inputs {
         legality.require(&deployment, target.gpus())?;
         let checkpoint = projector.checkpoint(&deployment)?;
         let mut assumed_acceptance = false;
-<<<<<<< HEAD
         let regime = projector.regime(&deployment, checkpoint);
         if let Some(speculation) = &mut deployment.speculation
             && arguments.tokens_per_step.is_none()
@@ -69,15 +68,6 @@ impl Inputs {
             let constants = projector.calibration.resolve(&regime);
             let drafts = f64::from(speculation.draft_tokens);
             speculation.tokens_per_step = tokens_per_step(drafts, constants.accepted_tokens).clamp(1.0, drafts + 1.0);
-=======
-        if let Some(speculation) = &mut deployment.speculation
-            && arguments.tokens_per_step.is_none()
-        {
-            let constants = projector.calibration.resolve(&projector.regime(checkpoint));
-            let drafts = f64::from(speculation.draft_tokens);
-            let emitted = tokens_per_step(drafts, constants.accepted_tokens);
-            speculation.tokens_per_step = emitted.clamp(1.0, drafts + 1.0);
->>>>>>> project
             assumed_acceptance = true;
         }
         let anchors = arguments.anchors.load(&projector)?;
