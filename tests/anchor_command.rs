@@ -73,7 +73,7 @@ fn a_run_is_kept_listed_shown_and_returned_at_its_own_point() {
     let (code, json, error) = inferasim(&store, &project);
     assert_eq!(code, 0, "{error}");
     let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(answer["metrics"]["tpot_ms"], 12.25);
+    assert_eq!(answer["tpot_ms"], 12.25);
     assert!(json.contains("measured at this very point"), "{json}");
 }
 

@@ -88,9 +88,9 @@ impl Rule {
     }
 }
 
-/// Shrinkage of the scale, in anchors: (scatter within a group over scatter between groups)², 0.1 fitted best on
+/// Shrinkage of the scale, in anchors: (scatter within a group over scatter between groups)²; 0.2 carried best on
 /// groups that no constant has seen.
-const SHRINKAGE: f64 = 0.1;
+const SHRINKAGE: f64 = 0.2;
 
 /// A near anchor says more than a far one: weight `1 / (1 + gap)`.
 fn weight(gap: f64) -> f64 {
@@ -202,16 +202,16 @@ pub(super) mod tests {
         assert!((near.tpot_ms - 6.0).abs() < 1e-12);
         // A factor would have made 4.4 of it.
         let scaled = transport(Rule::Scale, &[&anchor], &place(8, 64), &projected(4.0));
-        assert!(scaled.tpot_ms > 4.3 && scaled.tpot_ms < 4.41, "{}", scaled.tpot_ms);
+        assert!(scaled.tpot_ms > 4.2 && scaled.tpot_ms < 4.4, "{}", scaled.tpot_ms);
     }
 
     #[test]
     fn several_anchors_scale_by_the_shrunken_mean_of_logs() {
-        // Two anchors at the same distance, factors 1.2 and 1.5, λ = 0.1, weight 1/(1 + ln 2) each.
+        // Two anchors at the same distance, factors 1.2 and 1.5, λ = 0.2, weight 1/(1 + ln 2) each.
         let (a, b) = (observation(place(4, 32), 10.0, 12.0), observation(place(4, 128), 10.0, 15.0));
         let out = transport(Rule::Scale, &[&a, &b], &place(4, 64), &projected(8.0));
         let w = 1.0 / (1.0 + 2f64.ln());
-        let expected = 8.0 * (w * (1.2f64.ln() + 1.5f64.ln()) / (2.0 * w + 0.1)).exp();
+        let expected = 8.0 * (w * (1.2f64.ln() + 1.5f64.ln()) / (2.0 * w + 0.2)).exp();
         assert!((out.tpot_ms - expected).abs() < 1e-12);
     }
 
