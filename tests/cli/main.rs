@@ -7,4 +7,5 @@ mod command;
 mod contracts;
 mod infeasible;
 mod printed;
+mod readme;
 mod yaml_mutation;

@@ -56,6 +56,24 @@ impl Evaluator for AnchoredProjector<'_> {
     }
 }
 
+/// A projector without anchors, as a library's caller searches with it.
+impl Evaluator for Projector {
+    type Compiled = CompiledDeployment;
+
+    fn compile(&self, deployment: &Deployment) -> std::result::Result<CompiledDeployment, Refusal> {
+        Projector::compile(self, deployment)
+    }
+
+    fn evaluate(
+        &self,
+        compiled: &CompiledDeployment,
+        concurrency: u32,
+        tokens: u32,
+    ) -> std::result::Result<Evaluation, Refusal> {
+        compiled.evaluate(concurrency, tokens)
+    }
+}
+
 impl<'a> AnchoredProjector<'a> {
     /// Reads the store that `--anchors` names; none without the flag.
     ///
