@@ -22,23 +22,6 @@ pub struct Compiled {
     anchors: Option<Chosen>,
 }
 
-impl Evaluator for Projector {
-    type Compiled = CompiledDeployment;
-
-    fn compile(&self, deployment: &Deployment) -> std::result::Result<CompiledDeployment, Refusal> {
-        Projector::compile(self, deployment)
-    }
-
-    fn evaluate(
-        &self,
-        compiled: &CompiledDeployment,
-        concurrency: u32,
-        tokens: u32,
-    ) -> std::result::Result<Evaluation, Refusal> {
-        compiled.evaluate(concurrency, tokens)
-    }
-}
-
 impl Evaluator for AnchoredProjector<'_> {
     type Compiled = Compiled;
 
