@@ -32,23 +32,43 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 
+/// What is gathered per engine on a GPU.
+#[derive(Default)]
+struct Gathered {
+    models: BTreeSet<String>,
+    ttft_models: BTreeSet<String>,
+    dates: BTreeSet<String>,
+    tpot_points: u32,
+    ttft_points: u32,
+}
+
 fn support(rows: &[&Case]) -> Vec<Support> {
-    let mut found: BTreeMap<(String, String), (BTreeSet<String>, u32, u32)> = BTreeMap::new();
+    let mut found: BTreeMap<(String, String), Gathered> = BTreeMap::new();
     for case in rows {
-        let key = (case.regime.gpu.clone(), case.regime.engine.clone());
-        let (models, tpot, ttft) = found.entry(key).or_default();
-        models.insert(case.model.clone());
-        *tpot += u32::from(case.point.tpot_ms.is_some());
-        *ttft += u32::from(case.point.ttft_ms.is_some());
+        let g = found.entry((case.regime.gpu.clone(), case.regime.engine.clone())).or_default();
+        if case.point.tpot_ms.is_some() {
+            g.models.insert(case.model.clone());
+            g.tpot_points += 1;
+        }
+        if case.point.ttft_ms.is_some() {
+            g.ttft_models.insert(case.model.clone());
+            g.ttft_points += 1;
+        }
+        if !case.point.date.is_empty() {
+            g.dates.insert(case.point.date.clone());
+        }
     }
+    let list = |set: BTreeSet<String>| set.into_iter().collect();
     found
         .into_iter()
-        .map(|((gpu, engine), (models, tpot_points, ttft_points))| Support {
+        .map(|((gpu, engine), g)| Support {
             gpu,
             engine,
-            models: models.into_iter().collect(),
-            tpot_points,
-            ttft_points,
+            dates: [g.dates.first(), g.dates.last()].map(|d| d.cloned().unwrap_or_default()),
+            models: list(g.models),
+            ttft_models: list(g.ttft_models),
+            tpot_points: g.tpot_points,
+            ttft_points: g.ttft_points,
         })
         .collect()
 }

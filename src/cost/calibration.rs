@@ -237,8 +237,14 @@ pub struct Support {
     pub gpu: String,
     /// Engine.
     pub engine: String,
-    /// Models measured there.
+    /// Models whose TPOT was measured there.
     pub models: Vec<String>,
+    /// Models whose mean TTFT was measured there.
+    #[serde(default)]
+    pub ttft_models: Vec<String>,
+    /// First and last date of the rows, YYYY-MM-DD; empty where none was recorded.
+    #[serde(default)]
+    pub dates: [String; 2],
     /// Rows with a TPOT.
     pub tpot_points: u32,
     /// Rows with a mean TTFT.

@@ -8,11 +8,14 @@ use crate::target::{GpuFamily, Target};
 
 /// Which count of measured rows a figure rests on.
 type Points = fn(&Support) -> u32;
+/// Which models those rows measured.
+type Models = fn(&Support) -> &[String];
 
 /// One statement for TPOT (and the throughput that follows from it), one for TTFT.
 pub fn statements(calibration: &Calibration, target: &Target, engine: &str, model: &str) -> Vec<CalibrationStatement> {
-    let figures: [(&str, Points); 2] = [("TPOT and throughput", |s| s.tpot_points), ("TTFT", |s| s.ttft_points)];
-    figures.map(|(figure, points)| statement(calibration, target, engine, model, figure, points)).to_vec()
+    let figures: [(&str, Points, Models); 2] =
+        [("TPOT and throughput", |s| s.tpot_points, |s| &s.models), ("TTFT", |s| s.ttft_points, |s| &s.ttft_models)];
+    figures.map(|figure| statement(calibration, target, engine, model, figure)).to_vec()
 }
 
 fn statement(
@@ -20,18 +23,27 @@ fn statement(
     target: &Target,
     engine: &str,
     model: &str,
-    figure: &str,
-    points: Points,
+    (figure, points, models): (&str, Points, Models),
 ) -> CalibrationStatement {
     let gpu = &target.gpu.name;
     let measured: Vec<&Support> = calibration.support.iter().filter(|s| points(s) > 0).collect();
     let here: Vec<&Support> = measured.iter().copied().filter(|s| same_gpu(&s.gpu, gpu)).collect();
     if let Some(own) = here.iter().find(|s| s.engine == engine) {
-        let known = own.models.iter().any(|m| m.eq_ignore_ascii_case(model));
-        let models = own.models.join(", ");
-        let apart = if known { String::new() } else { format!("; none of {model}") };
+        let known = models(own).iter().any(|m| m.eq_ignore_ascii_case(model));
+        let listed = models(own).join(", ");
+        let others: Vec<&Support> = here.iter().copied().filter(|s| s.engine != engine).collect();
+        let apart = match (known, others.is_empty()) {
+            (true, _) => String::new(),
+            (false, true) => format!("; none of {model}"),
+            (false, false) => format!("; none of {model}, so it also rests on {}", runs(&others, points)),
+        };
+        let dates = match [own.dates[0].get(..7), own.dates[1].get(..7)] {
+            [Some(first), Some(last)] if first == last => format!(" of {first}"),
+            [Some(first), Some(last)] => format!(" of {first} to {last}"),
+            _ => String::new(),
+        };
         let level = if known { CalibrationLevel::Calibrated } else { CalibrationLevel::Neighbour };
-        let text = format!("{figure}: fitted on {} runs of {engine} on {gpu} ({models}){apart}", points(own));
+        let text = format!("{figure}: fitted on {} runs{dates} of {engine} on {gpu} ({listed}){apart}", points(own));
         return CalibrationStatement { level, text };
     }
     if !here.is_empty() {
@@ -86,6 +98,8 @@ mod tests {
                 gpu: gpu.into(),
                 engine: engine.into(),
                 models: vec![model.into()],
+                ttft_models: vec![model.into()],
+                dates: Default::default(),
                 tpot_points,
                 ttft_points,
             })
