@@ -38,6 +38,7 @@ struct Gathered {
     models: BTreeSet<String>,
     ttft_models: BTreeSet<String>,
     dates: BTreeSet<String>,
+    most_requests: f64,
     tpot_points: u32,
     ttft_points: u32,
 }
@@ -54,6 +55,7 @@ fn support(rows: &[&Case]) -> Vec<Support> {
             g.ttft_models.insert(case.model.clone());
             g.ttft_points += 1;
         }
+        g.most_requests = g.most_requests.max(case.residual_point().concurrency);
         if !case.point.date.is_empty() {
             g.dates.insert(case.point.date.clone());
         }
@@ -67,6 +69,7 @@ fn support(rows: &[&Case]) -> Vec<Support> {
             dates: [g.dates.first(), g.dates.last()].map(|d| d.cloned().unwrap_or_default()),
             models: list(g.models),
             ttft_models: list(g.ttft_models),
+            most_requests: g.most_requests,
             tpot_points: g.tpot_points,
             ttft_points: g.ttft_points,
         })

@@ -14,6 +14,7 @@ pub mod simulate;
 pub mod tune;
 
 use crate::Result;
+use crate::error::exit;
 use clap::{Parser, Subcommand};
 
 /// How would an LLM serving deployment behave?
@@ -52,13 +53,18 @@ pub fn run(cli: Cli) -> Result<u8> {
     }
 }
 
-/// Prepares the process: a reader that closes the pipe early (`| head`) ends it quietly.
+/// Prepares the process: a reader that closes the pipe early (`| head`) ends it quietly, output that cannot be written
+/// is an error.
 pub fn start() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
         if message.starts_with("failed printing to stdout") {
-            std::process::exit(0);
+            if message.contains("Broken pipe") {
+                std::process::exit(exit::ANSWER.into());
+            }
+            eprintln!("error: {message}");
+            std::process::exit(exit::INPUT.into());
         }
         default(panic);
     }));

@@ -2,8 +2,8 @@
 
 use super::violation::divisors;
 use super::{Deployment, Violation};
-use crate::model::{Ffn, Mixer, Model, WeightFormat};
-use crate::target::Target;
+use crate::model::{Ffn, Formats, Mixer, Model, WeightFormat};
+use crate::target::{GpuFamily, Target};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -29,6 +29,8 @@ struct CheckpointBlocks {
     dtype: String,
     experts: u32,
     dense: u32,
+    /// The GPU's engines have kernels for its formats.
+    runs_here: bool,
 }
 
 impl Legality {
@@ -51,6 +53,7 @@ impl Legality {
                     dtype: c.dtype.clone(),
                     experts: block_width(c.formats.experts),
                     dense: block_width(c.formats.dense),
+                    runs_here: has_kernels(model, &c.formats, target.gpu.family),
                 })
                 .collect(),
         };
@@ -199,6 +202,13 @@ impl Legality {
             broken.push(Violation::NoCheckpoint { dtype: d.weight_dtype.clone(), known });
             return;
         };
+        if !blocks.runs_here {
+            broken.push(Violation::NoKernels {
+                dtype: d.weight_dtype.clone(),
+                known: self.checkpoints.iter().filter(|c| c.runs_here).map(|c| c.dtype.clone()).collect(),
+            });
+            return;
+        }
         if d.ep > 1 && self.experts.is_empty() {
             broken.push(Violation::NoExperts { ep: d.ep });
             return;
@@ -236,3 +246,15 @@ fn block_width(format: WeightFormat) -> u32 {
 #[cfg(test)]
 #[path = "legality_tests.rs"]
 mod tests;
+
+/// Engines run NVFP4 on NVIDIA GPUs only, and MXFP4 with quantised activations (Quark builds) on GPUs of AMD with fp4
+/// units only; MXFP4 as a storage format for experts with biases (gpt-oss) runs everywhere.
+fn has_kernels(model: &Model, formats: &Formats, family: GpuFamily) -> bool {
+    let stored_only = model.architecture.layers.iter().any(|g| matches!(&g.ffn, Ffn::Moe(moe) if moe.bias));
+    let used = [formats.attention, formats.dense, formats.experts, formats.shared];
+    used.iter().all(|format| match format {
+        WeightFormat::Nvfp4 => !family.is_amd(),
+        WeightFormat::Mxfp4 => stored_only || family == GpuFamily::Gfx950,
+        _ => true,
+    })
+}

@@ -102,6 +102,13 @@ pub enum Violation {
         /// Those published.
         known: Vec<String>,
     },
+    /// The GPU has no kernels for the checkpoint's formats.
+    NoKernels {
+        /// The precision asked for.
+        dtype: String,
+        /// Those that run.
+        known: Vec<String>,
+    },
     /// The memory fraction is not a share.
     MemoryFraction {
         /// What was asked for.
@@ -133,6 +140,7 @@ impl Violation {
             Violation::Stages { .. } => "more pipeline stages than layers",
             Violation::IdleReplicas { .. } => "fewer requests than replicas",
             Violation::NoCheckpoint { .. } => "no checkpoint in this precision",
+            Violation::NoKernels { .. } => "no kernels for this precision on the GPU",
             Violation::MemoryFraction { .. } => "memory fraction out of range",
             Violation::Speculation { .. } => "tokens per step out of range",
         }
@@ -161,6 +169,7 @@ impl Violation {
                 format!("Use {replicas}, or a higher concurrency.")
             }
             Violation::NoCheckpoint { known, .. } => format!("Published: {}.", known.join(", ")),
+            Violation::NoKernels { known, .. } => format!("Use {}.", known.join(", ")),
             Violation::MemoryFraction { .. } => "Give a share above 0 and up to 1.".to_string(),
             Violation::Speculation { draft_tokens, .. } => {
                 format!("Give tokens per step between 1 and {}.", draft_tokens + 1)
@@ -179,6 +188,7 @@ impl Violation {
                 | Violation::Inter { .. }
                 | Violation::Stages { .. }
                 | Violation::NoCheckpoint { .. }
+                | Violation::NoKernels { .. }
         )
     }
 }
@@ -220,6 +230,7 @@ impl fmt::Display for Violation {
                 write!(f, "concurrency {concurrency} leaves some of {replicas} replicas idle")
             }
             Violation::NoCheckpoint { dtype, .. } => write!(f, "no checkpoint in {dtype}"),
+            Violation::NoKernels { dtype, .. } => write!(f, "no kernels for its {dtype} checkpoint on this GPU"),
             Violation::MemoryFraction { fraction } => write!(f, "memory fraction {fraction}"),
             Violation::Speculation { draft_tokens, tokens_per_step } => {
                 write!(f, "{tokens_per_step} tokens per step with {draft_tokens} draft tokens")

@@ -242,6 +242,9 @@ pub struct Support {
     /// Models whose mean TTFT was measured there.
     #[serde(default)]
     pub ttft_models: Vec<String>,
+    /// Most requests in flight per instance that were measured there.
+    #[serde(default)]
+    pub most_requests: f64,
     /// First and last date of the rows, YYYY-MM-DD; empty where none was recorded.
     #[serde(default)]
     pub dates: [String; 2],

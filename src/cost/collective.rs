@@ -84,6 +84,11 @@ impl AllReduce {
         tokens / self.token_divisor
     }
 
+    /// Groups that each reduce their own share of the tokens.
+    pub fn groups(&self) -> f64 {
+        self.token_divisor
+    }
+
     /// Time for a step of `tokens` tokens over the instance.
     pub fn time(&self, tokens: f64) -> OpTime {
         let tokens = tokens / self.token_divisor;

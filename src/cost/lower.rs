@@ -66,6 +66,10 @@ struct Lowering<'a> {
     attention_width: f64,
     /// Attention-data-parallel groups.
     groups: f64,
+    /// Ranks that share a dense MLP, a shared expert or the LM head, and the groups that each do so for their own
+    /// tokens: vLLM keeps them inside an attention group, the others spread them over the stage.
+    dense_width: f64,
+    dense_groups: f64,
     ops: Ops,
 }
 
@@ -90,6 +94,8 @@ pub fn lower(
         width: f64::from(deployment.tp),
         attention_width: f64::from(deployment.attention_tp()),
         groups: f64::from(deployment.attention_dp),
+        dense_width: f64::from(if engine == EngineFamily::Vllm { deployment.attention_tp() } else { deployment.tp }),
+        dense_groups: f64::from(if engine == EngineFamily::Vllm { deployment.attention_dp } else { 1 }),
         ops: Ops {
             gemms: Vec::new(),
             moes: Vec::new(),
@@ -103,11 +109,16 @@ pub fn lower(
         },
     };
     let mut mixers = 0.0;
-    let mut ffns = 0.0;
+    let mut dense = 0.0;
+    let mut moes = 0.0;
     for group in &architecture.layers {
         let count = f64::from(group.count);
         mixers += if group.mixer == Mixer::None { 0.0 } else { count };
-        ffns += if group.ffn == Ffn::None { 0.0 } else { count };
+        match group.ffn {
+            Ffn::Dense { .. } => dense += count,
+            Ffn::Moe(_) => moes += count,
+            Ffn::None => {}
+        }
         match &group.mixer {
             Mixer::Gqa(a) => l.gqa(a, count),
             Mixer::Mla(a) => l.mla(a, count),
@@ -117,9 +128,10 @@ pub fn lower(
         }
         l.ffn(&group.ffn, count);
     }
-    l.gemm("LM head", 1.0, (f64::from(architecture.vocab) / l.width, hidden), formats.lm_head);
+    l.dense_gemm("LM head", 1.0, (f64::from(architecture.vocab) / l.dense_width, hidden), formats.lm_head);
     l.all_reduce(mixers, deployment.attention_tp(), l.groups);
-    l.all_reduce(ffns, deployment.tp, 1.0);
+    l.all_reduce(dense, l.dense_width as u32, l.dense_groups);
+    l.all_reduce(moes, deployment.tp, 1.0);
     l.ops
 }
 
@@ -127,6 +139,12 @@ impl Lowering<'_> {
     fn gemm(&mut self, name: &'static str, count: f64, shape: (f64, f64), format: WeightFormat) {
         let gemm = Gemm::compile(self.tables, &self.target.gpu, &self.silicon, name, count, shape, format);
         self.push(gemm);
+    }
+
+    /// A product of a dense MLP, a shared expert or the LM head.
+    fn dense_gemm(&mut self, name: &'static str, count: f64, shape: (f64, f64), format: WeightFormat) {
+        let gemm = Gemm::compile(self.tables, &self.target.gpu, &self.silicon, name, count, shape, format);
+        self.push(gemm.per_group(self.dense_groups));
     }
 
     /// A product of the attention part: a group's ranks see the group's tokens only.
@@ -157,7 +175,7 @@ impl Lowering<'_> {
             groups,
         );
         if let Some(op) = op {
-            match self.ops.collectives.iter_mut().find(|c| c.ranks == op.ranks && groups == 1.0) {
+            match self.ops.collectives.iter_mut().find(|c| c.ranks == op.ranks && c.groups() == groups) {
                 Some(known) => known.count += op.count,
                 None => self.ops.collectives.push(op),
             }
@@ -274,10 +292,10 @@ impl Lowering<'_> {
     }
 
     fn mlp(&mut self, names: [&'static str; 2], count: f64, inter: f64, gated: bool, format: WeightFormat) {
-        let inter = inter / self.width;
+        let inter = inter / self.dense_width;
         let columns = if gated { 2.0 * inter } else { inter };
-        self.gemm(names[0], count, (columns, self.hidden), format);
-        self.gemm(names[1], count, (self.hidden, inter), format);
+        self.dense_gemm(names[0], count, (columns, self.hidden), format);
+        self.dense_gemm(names[1], count, (self.hidden, inter), format);
     }
 
     fn ffn(&mut self, ffn: &Ffn, count: f64) {

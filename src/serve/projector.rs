@@ -243,7 +243,7 @@ impl CompiledDeployment {
     /// Work of a decode step and of one prefill at a load.
     pub fn work(&self, load: &Load, max_num_batched_tokens: u32) -> (DecodeWork, PrefillWork) {
         // Pipeline stages hold a share of the running sequences each.
-        let sequences = load.running / load.stages;
+        let sequences = (load.running / load.stages).max(1.0);
         let queries = 1.0 + load.draft_tokens;
         let decode = self.step.decode_work(sequences, load.isl + load.osl / 2.0, queries);
         let hit = self.workload.prefix_hit_rate;

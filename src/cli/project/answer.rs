@@ -30,6 +30,13 @@ pub fn projection(inputs: &Inputs, explain: bool) -> Result<Projection> {
     };
     let model = &projector.model.architecture.name;
     let mut statements = trust::statements(&projector.calibration, &projector.target, &projector.engine.name, model);
+    trust::limit_to_measured_loads(
+        &mut statements,
+        &projector.calibration,
+        &projector.target,
+        &projector.engine.name,
+        d,
+    );
     if let Some(set) = &inputs.anchors {
         statements.splice(0..0, anchored::statements(&set.basis(d, d.concurrency)));
     }

@@ -2,6 +2,7 @@
 
 use super::inputs::Inputs;
 use super::{reasons, trust};
+use crate::config::Deployment;
 use crate::objective::Metric;
 use crate::report::record::*;
 use crate::report::summary::summary;
@@ -22,7 +23,6 @@ pub fn record<E: Evaluator>(
     let candidates = |found: &[Found]| -> Vec<Candidate> {
         (1..).zip(found).filter_map(|(rank, f)| candidate(inputs, rank, f.index, &f.evaluation)).collect()
     };
-    let calibration = &inputs.projector.calibration;
     let (illegal, rejected): (Vec<&Counted>, Vec<&Counted>) =
         outcome.groups.iter().partition(|g| matches!(g.reason, Reason::Illegal(_)));
     let groups = |counted: Vec<&Counted>| -> Vec<Group> {
@@ -56,17 +56,23 @@ pub fn record<E: Evaluator>(
         front: candidates(&outcome.front),
         cost_front: candidates(&outcome.cost_front),
         sample: outcome.sample.iter().map(|s| SamplePoint::new(&s.evaluation.metrics, s.feasible)).collect(),
-        calibration: trust::statements(
-            calibration,
-            &inputs.target,
-            &inputs.projector.engine.name,
-            &inputs.model.architecture.name,
-        ),
+        calibration: trust_in(inputs, best.map(|f| inputs.space.deployment(f.index)).as_ref()),
         warnings: reasons::warnings(inputs, search, outcome),
         definitions: definitions(inputs),
         elapsed_s: 0.0,
         cpu_s: 0.0,
     }
+}
+
+/// What the recommended point's figures rest on.
+fn trust_in(inputs: &Inputs, best: Option<&Deployment>) -> Vec<CalibrationStatement> {
+    let (calibration, engine) = (&inputs.projector.calibration, &inputs.projector.engine.name);
+    let model = &inputs.model.architecture.name;
+    let mut statements = trust::statements(calibration, &inputs.target, engine, model);
+    if let Some(best) = best {
+        trust::limit_to_measured_loads(&mut statements, calibration, &inputs.target, engine, best);
+    }
+    statements
 }
 
 fn candidate(inputs: &Inputs, rank: u64, index: u64, evaluation: &Evaluation) -> Option<Candidate> {

@@ -1,6 +1,7 @@
 //! How far can the figures be trusted? What the calibration was fitted on, seen from one engine, GPU and model.
 
 use crate::catalog::{self, Kind};
+use crate::config::Deployment;
 use crate::cost::Calibration;
 use crate::cost::calibration::Support;
 use crate::report::record::{CalibrationLevel, CalibrationStatement};
@@ -60,6 +61,30 @@ fn statement(
     CalibrationStatement { level: CalibrationLevel::Uncalibrated, text }
 }
 
+/// Takes the calibrated level from figures at a load beyond every measured one, and says so.
+pub fn limit_to_measured_loads(
+    statements: &mut Vec<CalibrationStatement>,
+    calibration: &Calibration,
+    target: &Target,
+    engine: &str,
+    deployment: &Deployment,
+) {
+    let own = calibration.support.iter().find(|s| same_gpu(&s.gpu, &target.gpu.name) && s.engine == engine);
+    let Some(most) = own.map(|s| s.most_requests).filter(|m| *m > 0.0) else { return };
+    let asked = f64::from(deployment.concurrency) / f64::from(deployment.replicas);
+    if asked <= most {
+        return;
+    }
+    for statement in statements.iter_mut().filter(|s| s.level == CalibrationLevel::Calibrated) {
+        statement.level = CalibrationLevel::Neighbour;
+    }
+    let text = format!(
+        "{asked:.0} requests per instance lie beyond the {most:.0} that runs of {engine} on {} reached: extrapolated",
+        target.gpu.name
+    );
+    statements.push(CalibrationStatement { level: CalibrationLevel::Neighbour, text });
+}
+
 /// `84 runs of vllm-atom, 12 of sglang`.
 fn runs(rows: &[&Support], points: Points) -> String {
     let mut by_engine: Vec<(&str, u32)> = Vec::new();
@@ -99,6 +124,7 @@ mod tests {
                 engine: engine.into(),
                 models: vec![model.into()],
                 ttft_models: vec![model.into()],
+                most_requests: 0.0,
                 dates: Default::default(),
                 tpot_points,
                 ttft_points,
