@@ -206,6 +206,9 @@ pub struct Counts {
     pub legal: u64,
     /// Legal ones that fit and keep every SLO.
     pub feasible: u64,
+    /// Feasible ones kept one by one, the best first: what `points.csv` can hold.
+    #[serde(default)]
+    pub listed: u64,
 }
 
 /// Points that share a reason.

@@ -25,6 +25,7 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> Value {
         "points": record.counts.points,
         "legal": record.counts.legal,
         "feasible": record.counts.feasible,
+        "listed": record.counts.listed,
         "illegal": counts(&record.illegal),
         "rejected": counts(&record.rejected),
         "metric": record.objective.metric,

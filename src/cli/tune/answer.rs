@@ -45,7 +45,12 @@ pub fn record<E: Evaluator>(
         objective: objective(inputs),
         space: inputs.space_document.clone(),
         max_model_len: inputs.max_model_len(),
-        counts: Counts { points: outcome.points, legal: outcome.legal, feasible: outcome.feasible },
+        counts: Counts {
+            points: outcome.points,
+            legal: outcome.legal,
+            feasible: outcome.feasible,
+            listed: outcome.kept.len() as u64,
+        },
         illegal: groups(illegal),
         rejected: groups(rejected),
         top: candidates(listed),

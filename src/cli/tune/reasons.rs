@@ -2,6 +2,7 @@
 
 use super::inputs::Inputs;
 use crate::objective::Metric;
+use crate::report::text::count;
 use crate::search::{Evaluator, Found, Group, Outcome, Reason, Search, Verdict, Why};
 use crate::serve::{Bound, Evaluation};
 use crate::space::knob_value;
@@ -144,6 +145,15 @@ pub fn warnings<E: Evaluator>(inputs: &Inputs, search: &Search<'_, E>, outcome: 
             }
         }
         None => {}
+    }
+    let left_out = outcome.feasible.saturating_sub(outcome.kept.len() as u64);
+    if left_out > 0 {
+        warnings.push(format!(
+            "{} points are feasible; points.csv lists the best {} of them and leaves out {}.",
+            count(outcome.feasible),
+            count(outcome.kept.len() as u64),
+            count(left_out)
+        ));
     }
     let calibration = &inputs.projector.calibration;
     if calibration.support.is_empty() {
