@@ -156,6 +156,9 @@ pub fn recommendation(record: &RunRecord, style: Style) -> Vec<String> {
             indent(&mut lines, &format!("Closest: {}", describe(&closest.candidate)));
             indent(&mut lines, &closest.blocked_by);
         }
+        if let Some(obstacle) = &record.obstacle {
+            indent(&mut lines, &format!("No point of the space runs. Closest: {}.", obstacle.blocked_by));
+        }
         return lines;
     };
     let mut lines = vec![style.heading("Recommended")];
