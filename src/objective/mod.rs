@@ -93,16 +93,34 @@ impl Objective {
         }
     }
 
+    /// Takes the limits of `--slo`; `priced` says whether `target` states a price.
+    ///
+    /// # Errors
+    /// A figure limited twice, and a limit on a cost without a price.
+    pub fn take_flags(&mut self, slos: Vec<Slo>, target: &str, priced: bool) -> Result<()> {
+        for (at, slo) in slos.iter().enumerate() {
+            let flag = || format!("--slo {}={}", slo.metric, yaml::number(slo.limit));
+            if let Some(first) = slos[..at].iter().find(|s| s.metric == slo.metric) {
+                return Err(Error::input(
+                    flag(),
+                    format!("`{}` is already limited to {}", slo.metric, yaml::number(first.limit)),
+                    "Give each limit once",
+                ));
+            }
+            if !priced && slo.metric.needs_price() {
+                return Err(no_price(flag(), slo.metric, target));
+            }
+        }
+        self.override_slos(slos);
+        Ok(())
+    }
+
     /// Refuses figures that need a price where the target states none.
     pub fn require_price(&self, target: &str) -> Result<()> {
         let mut figures = std::iter::once(self.metric).chain(self.slos.iter().map(|s| s.metric));
         match figures.find(|m| m.needs_price()) {
             None => Ok(()),
-            Some(metric) => Err(Error::input(
-                format!("objective `{}`", self.name),
-                format!("`{metric}` needs a price, and target `{target}` states none"),
-                "Add `price: { usd_per_gpu_hour: … }` to a copy of the target file",
-            )),
+            Some(metric) => Err(no_price(format!("objective `{}`", self.name), metric, target)),
         }
     }
 
@@ -143,6 +161,14 @@ impl Objective {
             _ => format!("{verb} {} under {}", self.metric, limits.join(", ")),
         }
     }
+}
+
+fn no_price(tried: String, metric: Metric, target: &str) -> Error {
+    Error::input(
+        tried,
+        format!("`{metric}` needs a price, and target `{target}` states none"),
+        "Add `price: { usd_per_gpu_hour: … }` to a copy of the target file",
+    )
 }
 
 #[cfg(test)]

@@ -95,6 +95,18 @@ fn costs_need_a_price() {
     assert!(error.to_string().contains("states none"));
 }
 
+#[test]
+fn a_flag_is_blamed_for_what_it_asks() {
+    let text = |list: &str| {
+        let (mut objective, _) = Objective::load("default").unwrap();
+        objective.take_flags(Slo::parse_list(list).unwrap(), "mi350x", false).unwrap_err().to_string()
+    };
+    let twice = text("ttft_ms=500,ttft_ms=600");
+    assert!(twice.starts_with("--slo ttft_ms=600: `ttft_ms` is already limited to 500"), "{twice}");
+    let cost = text("usd_per_m_output=1");
+    assert!(cost.starts_with("--slo usd_per_m_output=1: ") && cost.contains("states none"), "{cost}");
+}
+
 proptest! {
     #[test]
     fn a_mutated_file_is_read_or_refused(at in 0usize..300, cut in 0usize..20, junk in "\\PC{0,12}") {

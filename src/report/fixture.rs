@@ -127,7 +127,7 @@ pub fn record() -> RunRecord {
         },
         space: document("moe", "tp: [1, 2, 4, 8]\n"),
         max_model_len: 2048,
-        counts: Counts { points: 12_345, legal: 9_876, feasible: top.len() as u64 },
+        counts: Counts { points: 12_345, legal: 9_876, feasible: top.len() as u64, listed: top.len() as u64 },
         illegal: vec![group("ep does not divide tp", 2_469, "tp 4, ep 8: 8 does not divide 4. Use ep 1, 2 or 4")],
         rejected: vec![
             group(
@@ -143,6 +143,7 @@ pub fn record() -> RunRecord {
         sample: all.iter().map(|c| SamplePoint::new(c.metrics(), keeps(c))).collect(),
         top,
         closest: None,
+        obstacle: None,
         why: vec!["It serves 12 % more tokens per GPU than the best point of the next layout.".to_string()],
         binds: vec![
             "Weight reads take 41 % of TPOT: a larger batch spreads them, but TTFT stands at its limit.".to_string(),

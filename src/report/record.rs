@@ -53,6 +53,9 @@ pub struct RunRecord {
     pub best: Option<Candidate>,
     /// Where nothing is feasible: the point that comes nearest, and what blocks it.
     pub closest: Option<Closest>,
+    /// Where no point of the space runs: the one nearest to running, what blocks it and the nearest repair.
+    #[serde(default)]
+    pub obstacle: Option<Obstacle>,
     /// Why the recommendation won, a sentence each.
     pub why: Vec<String>,
     /// What binds the recommendation and which knob follows from it, a sentence each.
@@ -206,6 +209,9 @@ pub struct Counts {
     pub legal: u64,
     /// Legal ones that fit and keep every SLO.
     pub feasible: u64,
+    /// Feasible ones kept one by one, the best first: what `points.csv` can hold.
+    #[serde(default)]
+    pub listed: u64,
 }
 
 /// Points that share a reason.
@@ -241,6 +247,15 @@ impl Candidate {
     pub fn metrics(&self) -> &ServingMetrics {
         &self.evaluation.metrics
     }
+}
+
+/// The point nearest to running in a space where none does; it has no figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Obstacle {
+    /// The point.
+    pub deployment: Deployment,
+    /// What blocks it and the nearest repair.
+    pub blocked_by: String,
 }
 
 /// The nearest miss of a search without a feasible point.

@@ -302,7 +302,7 @@ fn the_csv_is_bounded_and_says_what_it_leaves_out() {
     }
     assert_eq!(points.finish().expect("finishes"), (100_000, 5));
     let html = page(&fixture::record(), Beside { points_written: 100_000, points_left_out: 5 }).expect("renders");
-    assert!(html.contains("holds the first 100,000 feasible points") && html.contains("leaves out 5"));
+    assert!(html.contains("holds the best 100,000 feasible points") && html.contains("leaves out 5"));
 }
 
 #[test]

@@ -51,7 +51,8 @@ impl Inputs {
         check(&workload, &model)?;
         let mut objective =
             Objective { name: "--slo".to_string(), about: String::new(), metric: Metric::TokSPerGpu, slos: Vec::new() };
-        objective.override_slos(arguments.slo.iter().flat_map(|list| list.0.clone()));
+        let limits = arguments.slo.iter().flat_map(|list| list.0.clone()).collect();
+        objective.take_flags(limits, &target.name, target.price.is_some())?;
         if target.price.is_none() {
             objective.require_price(&target.name)?;
         }

@@ -52,7 +52,8 @@ impl Inputs {
         let objective_name = or(&arguments.objective, &defaults.objective);
         let (mut objective, document) = Objective::load(&objective_name)?;
         let objective_document = NamedDocument::new(&objective_name, &document);
-        objective.override_slos(arguments.slo.iter().flat_map(|list| list.0.clone()));
+        let limits = arguments.slo.iter().flat_map(|list| list.0.clone()).collect();
+        objective.take_flags(limits, &target.name, target.price.is_some())?;
         if target.price.is_none() {
             objective.require_price(&target.name)?;
         }

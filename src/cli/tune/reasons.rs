@@ -2,6 +2,8 @@
 
 use super::inputs::Inputs;
 use crate::objective::Metric;
+use crate::report::record::Obstacle;
+use crate::report::text::count;
 use crate::search::{Evaluator, Found, Group, Outcome, Reason, Search, Verdict, Why};
 use crate::serve::{Bound, Evaluation};
 use crate::space::knob_value;
@@ -112,8 +114,47 @@ pub fn binds(evaluation: &Evaluation) -> Vec<String> {
     vec![format!("Bound by {}{share}: {advice}.", evaluation.bound)]
 }
 
+/// Where no point of the space runs: the one nearest to running, those that are legal first.
+pub fn obstacle<E: Evaluator>(inputs: &Inputs, search: &Search<'_, E>, outcome: &Outcome) -> Option<Obstacle> {
+    let runs = !outcome.layouts.is_empty() || outcome.groups.iter().any(|g| matches!(g.reason, Reason::Slo(_)));
+    if runs {
+        return None;
+    }
+    let refused = |g: &&Group| !matches!(g.reason, Reason::Illegal(_));
+    let nearest =
+        outcome.groups.iter().filter(refused).min_by(|a, b| {
+            a.nearest.distance.total_cmp(&b.nearest.distance).then(a.nearest.index.cmp(&b.nearest.index))
+        });
+    let group = nearest.or(outcome.groups.first())?;
+    Some(Obstacle {
+        deployment: inputs.space.deployment(group.nearest.index),
+        blocked_by: search.explain(group).trim_end_matches('.').to_string(),
+    })
+}
+
+/// Longest mean TTFT that passes without remark where no limit was asked for, ms.
+const INTERACTIVE_TTFT_MS: f64 = 10_000.0;
+
+/// A remark on a recommendation no interactive user would bear, where no limit on TTFT forbids it.
+fn offline(inputs: &Inputs, best: &Evaluation, concurrency: u32) -> Option<String> {
+    let limited = |m: Metric| matches!(m, Metric::TtftMs | Metric::TtftP50Ms);
+    if inputs.objective.slos.iter().any(|s| limited(s.metric)) {
+        return None;
+    }
+    let m = &best.metrics;
+    let waits = m.running + 0.5 < f64::from(concurrency);
+    (m.ttft_ms > INTERACTIVE_TTFT_MS || waits).then(|| {
+        format!(
+            "This is an offline operating point: no SLO limits TTFT, and its mean is {:.1} s with {:.0} of \
+             {concurrency} requests running; for interactive use add --slo ttft_ms=2000 or the like.",
+            m.ttft_ms / 1000.0,
+            m.running
+        )
+    })
+}
+
 /// What a reader must know beside the figures.
-pub fn warnings<E: Evaluator>(inputs: &Inputs, search: &Search<'_, E>, outcome: &Outcome) -> Vec<String> {
+pub fn warnings(inputs: &Inputs, outcome: &Outcome) -> Vec<String> {
     let mut warnings = Vec::new();
     match outcome.layouts.first() {
         Some(best) => {
@@ -125,25 +166,31 @@ pub fn warnings<E: Evaluator>(inputs: &Inputs, search: &Search<'_, E>, outcome: 
                     d.concurrency
                 ));
             }
+            warnings.extend(offline(inputs, &best.evaluation, d.concurrency));
             let loads = inputs.space.loads().1;
             if loads.len() > 1 && loads.iter().max() == Some(&d.concurrency) {
                 warnings.push("The best concurrency is the highest searched; a higher one may be better.".to_string());
             }
         }
-        // A point that runs is described as the closest one; here none does.
-        None if !outcome.groups.iter().any(|g| matches!(g.reason, Reason::Slo(_))) => {
-            let refused = |g: &&Group| !matches!(g.reason, Reason::Illegal(_));
-            let nearest = outcome.groups.iter().filter(refused).min_by(|a, b| {
-                a.nearest.distance.total_cmp(&b.nearest.distance).then(a.nearest.index.cmp(&b.nearest.index))
-            });
-            if let Some(group) = nearest.or(outcome.groups.first()) {
-                warnings.push(format!(
-                    "No point of the space runs. Closest: {}.",
-                    search.explain(group).trim_end_matches('.')
-                ));
-            }
-        }
         None => {}
+    }
+    let (stated, node) = (inputs.target.gpus(), inputs.target.node.gpus.max(1));
+    let most = inputs.space.most_gpus();
+    if most > stated {
+        warnings.push(format!(
+            "Target `{}` states {stated} GPUs; {most} were asked for, so {} nodes like its own are assumed.",
+            inputs.target.name,
+            most.div_ceil(node)
+        ));
+    }
+    let left_out = outcome.feasible.saturating_sub(outcome.kept.len() as u64);
+    if left_out > 0 {
+        warnings.push(format!(
+            "{} points are feasible; points.csv lists the best {} of them and leaves out {}.",
+            count(outcome.feasible),
+            count(outcome.kept.len() as u64),
+            count(left_out)
+        ));
     }
     let calibration = &inputs.projector.calibration;
     if calibration.support.is_empty() {

@@ -33,9 +33,14 @@ pub fn hero(record: &RunRecord) -> String {
             esc(&closest.blocked_by),
             figures(record, &closest.candidate),
         ),
-        (None, None) => "<section class=\"hero\"><h2>Nothing is feasible</h2><p>No point could be evaluated; the \
-                         reasons are listed below.</p></section>\n"
-            .to_string(),
+        (None, None) => {
+            let closest =
+                record.obstacle.as_ref().map_or(String::new(), |o| format!(" Closest: {}.", esc(&o.blocked_by)));
+            format!(
+                "<section class=\"hero\"><h2>Nothing is feasible</h2><p>No point of the space runs; the reasons are \
+                 listed below.{closest}</p></section>\n"
+            )
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use super::Beside;
 use super::tables::{candidates, table};
 use crate::export::shell;
 use crate::memory::MemoryPlan;
-use crate::report::points::POINTS_LIMIT;
 use crate::report::record::{Group, NamedDocument, RunRecord};
 use crate::report::text::{self, count, html as esc, number, percent};
 use crate::units::Bytes;
@@ -80,12 +79,12 @@ fn budget_row((name, bytes, is_sum): &(&str, Bytes, bool), total: Bytes) -> Stri
 /// How much was searched, and what was dropped why.
 pub fn search(record: &RunRecord, beside: Beside) -> String {
     let c = &record.counts;
-    let kept = if beside.points_left_out > 0 {
+    let left_out = beside.points_left_out + c.feasible.saturating_sub(c.listed);
+    let kept = if left_out > 0 {
         format!(
-            "points.csv holds the first {} feasible points (its limit is {}) and leaves out {}.",
+            "points.csv holds the best {} feasible points and leaves out {}.",
             count(beside.points_written),
-            count(POINTS_LIMIT),
-            count(beside.points_left_out)
+            count(left_out)
         )
     } else {
         format!("points.csv holds {} feasible points.", count(beside.points_written))

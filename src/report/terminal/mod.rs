@@ -10,7 +10,7 @@ use super::record::{CalibrationLevel, CalibrationStatement, Candidate, Group, Ru
 use super::shortlist::launch_of;
 use super::text::{self, count, dollars, number};
 use std::io::IsTerminal;
-use table::{Table, WIDTH, wrap};
+use table::{Table, WIDTH, wrap, wrap_shell};
 
 /// Whether escapes are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +156,9 @@ pub fn recommendation(record: &RunRecord, style: Style) -> Vec<String> {
             indent(&mut lines, &format!("Closest: {}", describe(&closest.candidate)));
             indent(&mut lines, &closest.blocked_by);
         }
+        if let Some(obstacle) = &record.obstacle {
+            indent(&mut lines, &format!("No point of the space runs. Closest: {}.", obstacle.blocked_by));
+        }
         return lines;
     };
     let mut lines = vec![style.heading("Recommended")];
@@ -260,9 +263,9 @@ fn labelled(lines: &mut Vec<String>, label: &str, text: &str) {
     }
 }
 
-/// A command that can be copied from the terminal: broken lines end in a backslash.
+/// A command that can be copied from the terminal: broken lines end in a backslash, never inside a quoted word.
 fn command(lines: &mut Vec<String>, label: &str, text: &str) {
-    let parts = wrap(text, WIDTH - 11);
+    let parts = wrap_shell(text, WIDTH - 11);
     let last = parts.len() - 1;
     for (i, part) in parts.into_iter().enumerate() {
         let (label, end) = (if i == 0 { label } else { "" }, if i < last { " \\" } else { "" });

@@ -99,6 +99,44 @@ pub fn wrap(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
+/// Breaks a shell command at spaces between words only: a quoted word stays whole, its spaces with it, even where it
+/// is too long for a line. At least one line.
+pub fn wrap_shell(command: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in shell_words(command) {
+        let used = lines.last().map_or(0, |l| width(l));
+        if used > 0 && used + 1 + width(&word) > room {
+            lines.push(String::new());
+        }
+        push(&mut lines, &word);
+    }
+    lines
+}
+
+/// The words as written, quotes included.
+fn shell_words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let (mut quote, mut escaped) = (None, false);
+    for c in command.chars() {
+        if quote.is_none() && !escaped && c == ' ' {
+            words.push(String::new());
+            continue;
+        }
+        match (quote, c) {
+            _ if escaped => escaped = false,
+            (None | Some('"'), '\\') => escaped = true,
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
+            _ => {}
+        }
+        if let Some(word) = words.last_mut() {
+            word.push(c);
+        }
+    }
+    words.retain(|w| !w.is_empty());
+    words
+}
+
 fn push(lines: &mut [String], word: &str) {
     if let Some(line) = lines.last_mut() {
         if !line.is_empty() && !word.is_empty() {
@@ -121,5 +159,26 @@ mod tests {
         table.row(vec!["1".to_string(), "word ".repeat(80)]);
         table.row(vec!["200".to_string(), "x".repeat(300)]);
         assert!(table.lines().iter().all(|l| width(l) <= WIDTH));
+    }
+
+    #[test]
+    fn a_wrapped_command_means_the_same_to_a_shell() {
+        let words = [
+            "printf",
+            "'%s\\n'",
+            "'a:  two  spaces'",
+            "'it'\\''s one  word'",
+            "a\\ b",
+            "\"x \\\" y\"",
+            "'  - [1, 2]'",
+            "z",
+        ];
+        let command = words.join(" ");
+        for room in [4, 12, 30, 200] {
+            let pasted = wrap_shell(&command, room).join(" \\\n         ");
+            let out = std::process::Command::new("sh").args(["-c", &pasted]).output().expect("sh runs");
+            let expected = "a:  two  spaces\nit's one  word\na b\nx \" y\n  - [1, 2]\nz\n";
+            assert_eq!(String::from_utf8_lossy(&out.stdout), expected, "{pasted}");
+        }
     }
 }
