@@ -61,6 +61,7 @@ pub fn run(args: &Arguments, json: bool) -> Result<u8> {
     let target = Target::load(args.target.as_deref().unwrap_or_default())?;
     let model = Model::load(args.model.as_deref().unwrap_or(&target.defaults.model))?;
     let profile = EngineProfile::load(args.engine.as_deref().unwrap_or(&target.defaults.engine))?;
+    profile.check_version(args.engine_version.as_deref())?;
     let engine = profile.settings(args.engine_version.as_deref());
     let checkpoint = match &args.weight_dtype {
         None => &model.checkpoints[0],
