@@ -1,5 +1,6 @@
 //! `inferasim show`: prints what is known about one thing, with its sources.
 
+mod engine;
 mod model;
 mod search;
 mod target;
@@ -20,6 +21,8 @@ enum What {
     Model(model::Arguments),
     /// A machine: every figure with its origin and source.
     Target(target::Arguments),
+    /// An engine: every setting with its origin and source, and what changed at which version.
+    Engine(engine::Arguments),
     /// A search space: every knob with its values.
     Space(search::SpaceArguments),
     /// An objective: what is ranked by and which limits must be kept.
@@ -31,6 +34,7 @@ pub fn run(show: Show) -> Result<u8> {
     match show.what {
         What::Model(arguments) => model::run(arguments),
         What::Target(arguments) => target::run(arguments),
+        What::Engine(arguments) => engine::run(arguments),
         What::Space(arguments) => search::space(arguments),
         What::Objective(arguments) => search::objective(arguments),
     }

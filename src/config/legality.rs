@@ -157,7 +157,13 @@ impl Legality {
             return Ok(());
         }
         let texts: Vec<String> = broken.iter().map(|v| self.sentence(v)).collect();
-        let repairs: Vec<String> = broken.iter().map(Violation::repair).collect();
+        // Two rules often ask for the same.
+        let mut repairs: Vec<String> = Vec::new();
+        for repair in broken.iter().map(Violation::repair) {
+            if !repairs.contains(&repair) {
+                repairs.push(repair);
+            }
+        }
         Err(Error::input(self.machine(gpus), texts.join("; "), repairs.join(" ")))
     }
 

@@ -276,6 +276,24 @@ impl EngineProfile {
         Ok(profile)
     }
 
+    /// Accepts a version that can be compared with the known changes, and none.
+    ///
+    /// # Errors
+    /// A text that starts with no number; the message names the versions at which something changed.
+    pub fn check_version(&self, version: Option<&str>) -> Result<()> {
+        let Some(text) = version.filter(|v| parse_version(v).is_none()) else { return Ok(()) };
+        let known: Vec<&str> = self.versions.iter().map(|v| v.since.as_str()).collect();
+        let known = match known.as_slice() {
+            [] => format!("{} has the same settings at every version", self.name),
+            list => format!("{} changes at {}", self.name, list.join(", ")),
+        };
+        Err(Error::input(
+            format!("--engine-version \"{text}\""),
+            "not a version",
+            format!("Write it as 0.11 or v0.22.1, or leave it out for the newest known; {known}"),
+        ))
+    }
+
     /// The settings at a version; the newest described where none is given or it cannot be read.
     pub fn settings(&self, version: Option<&str>) -> EngineSettings {
         self.resolve(version).expect("checked when the profile was loaded")

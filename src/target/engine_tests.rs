@@ -44,6 +44,18 @@ fn vllm_step_limits_follow_the_cards_memory() {
 }
 
 #[test]
+fn a_version_without_a_number_is_refused_with_the_known_changes() {
+    let vllm = EngineProfile::load("vllm").unwrap();
+    for good in [None, Some("0.11"), Some("v0.22.1"), Some("V1"), Some("0.10.1.dev101")] {
+        assert!(vllm.check_version(good).is_ok(), "{good:?}");
+    }
+    for bad in ["abc", "", "v", "main"] {
+        let error = vllm.check_version(Some(bad)).unwrap_err().to_string();
+        assert!(error.contains("not a version") && error.contains("0.8, 0.9, 0.14"), "{error}");
+    }
+}
+
+#[test]
 fn versions_compare_by_number() {
     assert_eq!(parse_version("0.10.1.dev101"), Some([0, 10, 1]));
     assert_eq!(parse_version("0.17.1 ROCm"), Some([0, 17, 1]));

@@ -1,9 +1,10 @@
 //! `inferasim memory --target … --model …`: one deployment's budget, line by line.
 
-use crate::config::Deployment;
+use crate::config::{Deployment, Legality};
 use crate::error::exit;
 use crate::memory::{MemoryModel, MemoryPlan};
-use crate::model::{Architecture, Ffn, KvFormat, Mixer, Model};
+use crate::model::{KvFormat, Model};
+use crate::report::terminal::table::{WIDTH, wrap};
 use crate::target::{EngineProfile, EngineSettings, Target};
 use crate::units::Bytes;
 use crate::{Error, Result};
@@ -25,16 +26,16 @@ pub struct Arguments {
     #[arg(long)]
     engine_version: Option<String>,
     /// Ranks of one pipeline stage.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=4096))]
     tp: u32,
     /// Expert groups inside the stage.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=4096))]
     ep: u32,
     /// Attention-data-parallel groups inside the stage.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=4096))]
     attention_dp: u32,
     /// Pipeline stages.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=256))]
     pp: u32,
     /// KV cache format: bf16 or fp8; the engine's choice where absent.
     #[arg(long)]
@@ -43,16 +44,16 @@ pub struct Arguments {
     #[arg(long)]
     weight_dtype: Option<String>,
     /// Longest request in tokens; the model's limit where absent.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     max_model_len: Option<u32>,
     /// Token budget of a step; the engine's default where absent.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     max_num_batched_tokens: Option<u32>,
     /// Limit on running sequences; the engine's default where absent.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     max_num_seqs: Option<u32>,
     /// Memory fraction, by the engine's own meaning of it; its default where absent.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     memory_fraction: Option<f64>,
 }
 
@@ -61,6 +62,7 @@ pub fn run(args: &Arguments, json: bool) -> Result<u8> {
     let target = Target::load(args.target.as_deref().unwrap_or_default())?;
     let model = Model::load(args.model.as_deref().unwrap_or(&target.defaults.model))?;
     let profile = EngineProfile::load(args.engine.as_deref().unwrap_or(&target.defaults.engine))?;
+    profile.check_version(args.engine_version.as_deref())?;
     let engine = profile.settings(args.engine_version.as_deref());
     let checkpoint = match &args.weight_dtype {
         None => &model.checkpoints[0],
@@ -74,7 +76,8 @@ pub fn run(args: &Arguments, json: bool) -> Result<u8> {
         })?,
     };
     let deployment = deployment(args, &target, &engine, &checkpoint.dtype)?;
-    check(&model.architecture, &deployment, &target)?;
+    let legality = Legality::new(&model, &target);
+    legality.require(&deployment, target.gpus())?;
     let longest = args.max_model_len.unwrap_or(model.architecture.max_context);
     let compiled = MemoryModel::compile(&model.architecture, &checkpoint.formats, &target.gpu, &engine, &deployment);
     let plan_of = |m: &MemoryModel| {
@@ -89,7 +92,7 @@ pub fn run(args: &Arguments, json: bool) -> Result<u8> {
         widths.take_while(|tp| tp * deployment.pp <= target.gpus()).find(|tp| {
             let wide = Deployment { tp: *tp, ..deployment.clone() };
             let formats = &checkpoint.formats;
-            check(&model.architecture, &wide, &target).is_ok()
+            legality.violations(&wide, target.gpus()).is_empty()
                 && plan_of(&MemoryModel::compile(&model.architecture, formats, &target.gpu, &engine, &wide)).fits()
         })
     };
@@ -117,10 +120,10 @@ pub fn run(args: &Arguments, json: bool) -> Result<u8> {
         print_plan(&plan, &engine, longest, &deployment, binds);
         if let Some(repair) = &repair {
             println!("does not fit:");
-            println!("  {repair}");
+            wrap(repair, WIDTH - 2).iter().for_each(|line| println!("  {line}"));
         }
         if !profile.note.is_empty() {
-            println!("note: {}", profile.note);
+            wrap(&format!("note: {}", profile.note), WIDTH).iter().for_each(|line| println!("{line}"));
         }
     }
     Ok(if plan.fits() { exit::ANSWER } else { exit::INFEASIBLE })
@@ -155,58 +158,6 @@ fn deployment(args: &Arguments, target: &Target, engine: &EngineSettings, dtype:
         memory_fraction,
         speculation: None,
     })
-}
-
-/// Splits that cannot be.
-fn check(arch: &Architecture, d: &Deployment, target: &Target) -> Result<()> {
-    let fault = |tried: String, found: String, repair: &str| Err(Error::input(tried, found, repair));
-    if !d.tp.is_multiple_of(d.ep) {
-        return fault(format!("ep {}", d.ep), format!("does not divide tp {}", d.tp), "Choose a divisor of tp");
-    }
-    if !d.tp.is_multiple_of(d.attention_dp) {
-        return fault(
-            format!("attention-dp {}", d.attention_dp),
-            format!("does not divide tp {}", d.tp),
-            "Choose a divisor of tp",
-        );
-    }
-    if d.gpus() > target.gpus() {
-        return fault(
-            format!("tp {} × pp {}", d.tp, d.pp),
-            format!("{} GPUs asked, {} has {}", d.gpus(), target.name, target.gpus()),
-            "Ask for fewer",
-        );
-    }
-    let ranks = d.attention_tp();
-    for group in &arch.layers {
-        let heads = match &group.mixer {
-            Mixer::Gqa(a) => a.heads,
-            Mixer::Mla(a) => a.heads,
-            Mixer::Linear(a) => a.value_heads,
-            Mixer::Mamba2(a) => a.heads,
-            Mixer::None => continue,
-        };
-        if !heads.is_multiple_of(ranks) {
-            return fault(
-                format!("{ranks} ranks share attention"),
-                format!("do not divide {heads} heads ({})", arch.name),
-                "Choose a divisor",
-            );
-        }
-        if let Ffn::Moe(m) = &group.ffn
-            && !m.experts.is_multiple_of(d.ep)
-        {
-            return fault(format!("ep {}", d.ep), format!("does not divide {} experts", m.experts), "Choose a divisor");
-        }
-    }
-    if d.pp > arch.layer_count() {
-        return fault(
-            format!("pp {}", d.pp),
-            format!("more stages than {} layers", arch.layer_count()),
-            "Ask for fewer",
-        );
-    }
-    Ok(())
 }
 
 /// The largest line of the budget apart from the KV cache.

@@ -1,7 +1,7 @@
 //! The flags of `inferasim project`.
 
 use crate::cli::anchor::flags::AnchorFlags;
-use crate::cli::tune::arguments::{SloList, slo_list};
+use crate::cli::tune::arguments::{SloList, slo_list, token_count};
 use clap::Args;
 
 fn ranks() -> clap::builder::RangedI64ValueParser<u32> {
@@ -26,34 +26,34 @@ pub struct Arguments {
     #[arg(long)]
     pub engine_version: Option<String>,
     /// Ranks of one pipeline stage
-    #[arg(long, default_value_t = 1, value_parser = ranks())]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = ranks())]
     pub tp: u32,
     /// Expert-parallel groups inside the stage
-    #[arg(long, default_value_t = 1, value_parser = ranks())]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = ranks())]
     pub ep: u32,
     /// Attention-data-parallel groups inside the stage
-    #[arg(long, default_value_t = 1, value_parser = ranks())]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = ranks())]
     pub attention_dp: u32,
     /// Pipeline stages
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub pp: u32,
     /// Independent copies behind a router
-    #[arg(long, default_value_t = 1, value_parser = ranks())]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = ranks())]
     pub replicas: u32,
     /// Requests in flight over all replicas
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, default_value_t = 64, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub concurrency: u32,
     /// Prompt length, tokens [default: the target's]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = token_count)]
     pub isl: Option<u32>,
     /// Answer length, tokens [default: the target's]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = token_count)]
     pub osl: Option<u32>,
     /// Lengths are uniform on [ratio x nominal, nominal]; 1 is constant [default: the target's]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub range_ratio: Option<f64>,
     /// Share of each prompt answered from the prefix cache [default: the target's]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub prefix_hit_rate: Option<f64>,
     /// Precision of the checkpoint, as the model's preset names it [default: the model's first]
     #[arg(long)]
@@ -62,16 +62,16 @@ pub struct Arguments {
     #[arg(long)]
     pub kv_dtype: Option<String>,
     /// Token budget of a step [default: the engine's]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub max_num_batched_tokens: Option<u32>,
     /// Limit on running sequences of an engine [default: the engine's]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub max_num_seqs: Option<u32>,
     /// Memory fraction, by the engine's own meaning of it [default: the engine's]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub memory_fraction: Option<f64>,
     /// Nodes at hand [default: the target's]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub nodes: Option<u32>,
     /// Fitted constants: a built-in name or a YAML file
     #[arg(long, default_value = "public")]
@@ -80,7 +80,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub anchors: AnchorFlags,
     /// Speculative decoding with this many draft tokens a step
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub speculation: Option<u32>,
     /// Mean tokens a step emits per sequence with speculation, 1 to K + 1 [default: the calibration's]
     #[arg(long, requires = "speculation")]

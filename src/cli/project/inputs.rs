@@ -38,7 +38,7 @@ impl Inputs {
         let model = Model::load(arguments.model.as_deref().unwrap_or(&defaults.model))?;
         let engine = EngineProfile::load(arguments.engine.as_deref().unwrap_or(&defaults.engine))?;
         let version = arguments.engine_version.as_deref();
-        check_version(version)?;
+        engine.check_version(version)?;
         let calibration = Calibration::load(&arguments.calibration)?;
         let default = &defaults.workload;
         let workload = Workload {
@@ -92,15 +92,6 @@ impl Inputs {
     /// GPUs at hand.
     pub fn gpus(&self) -> u32 {
         self.projector.target.gpus()
-    }
-}
-
-fn check_version(version: Option<&str>) -> Result<()> {
-    match version {
-        Some(text) if !text.trim_start_matches(['v', 'V']).starts_with(|c: char| c.is_ascii_digit()) => {
-            Err(Error::input(format!("--engine-version {text}"), "not a version", "Write it as 0.11.0"))
-        }
-        _ => Ok(()),
     }
 }
 

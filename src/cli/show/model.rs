@@ -1,6 +1,7 @@
 //! `inferasim show model`: what a model is made of, how many parameters it has and how it is stored.
 
 use crate::model::{Ffn, LayerGroup, Mixer, Model};
+use crate::report::terminal::table::{WIDTH, width, wrap};
 use crate::{Result, error::exit};
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
@@ -108,7 +109,18 @@ fn page(model: &Model) -> String {
     for note in &model.notes {
         out += &format!("Note: {note}\n");
     }
-    out.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    out.lines().flat_map(within).map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// A line as it is, or broken at spaces where it exceeds [`WIDTH`], the rest indented.
+fn within(line: &str) -> Vec<String> {
+    if width(line) <= WIDTH {
+        return vec![line.to_string()];
+    }
+    let indent = line.len() - line.trim_start().len();
+    let parts = wrap(line, WIDTH - indent - 2);
+    let at = |i: usize| " ".repeat(if i == 0 { indent } else { indent + 2 });
+    parts.iter().enumerate().map(|(i, part)| at(i) + part).collect()
 }
 
 fn table(header: &[&str]) -> Table {

@@ -18,16 +18,16 @@ pub struct Arguments {
     #[arg(long)]
     pub model: Option<String>,
     /// Prompt length, tokens [default: the target's]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = token_count)]
     pub isl: Option<u32>,
     /// Answer length, tokens [default: the target's]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = token_count)]
     pub osl: Option<u32>,
     /// Lengths are uniform on [ratio x nominal, nominal]; 1 is constant [default: the target's]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub range_ratio: Option<f64>,
     /// Share of each prompt answered from the prefix cache [default: the target's]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub prefix_hit_rate: Option<f64>,
     /// Requests in flight, one or several separated by commas [default: the space's]
     #[arg(long, value_delimiter = ',')]
@@ -54,13 +54,13 @@ pub struct Arguments {
     #[command(flatten)]
     pub anchors: AnchorFlags,
     /// Nodes at hand [default: the target's]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub nodes: Option<u32>,
     /// GPUs at hand, for less than whole nodes [default: all of the nodes]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "nodes")]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "nodes")]
     pub gpus: Option<u32>,
     /// Layouts in the shortlist, each at its best load
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub top: u32,
     /// Folder for reports
     #[arg(long, default_value = "reports")]
@@ -79,4 +79,12 @@ pub struct SloList(pub Vec<Slo>);
 
 pub fn slo_list(text: &str) -> Result<SloList, crate::Error> {
     Slo::parse_list(text).map(SloList)
+}
+
+/// A number of tokens; a negative one is told what is allowed.
+pub fn token_count(text: &str) -> Result<u32, String> {
+    match text.parse::<i64>() {
+        Ok(n) if n < 0 => Err("is below 0; give 1 token or more".to_string()),
+        _ => text.parse().map_err(|_| "is not a whole number of tokens".to_string()),
+    }
 }

@@ -47,6 +47,7 @@ impl Inputs {
         let engine_name = or(&arguments.engine, &defaults.engine);
         let engine = EngineProfile::load(&engine_name)?;
         let version = arguments.engine_version.as_deref();
+        engine.check_version(version)?;
         let calibration = Calibration::load(&arguments.calibration)?;
 
         let objective_name = or(&arguments.objective, &defaults.objective);
