@@ -177,7 +177,6 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
     fn a_wrapped_command_means_the_same_to_a_shell() {
         let words = [
             "printf",
@@ -196,13 +195,14 @@ mod tests {
             let expected = "a:  two  spaces\nit's one  word\na b\nx \" y\n  - [1, 2]\nz\n";
             assert_eq!(String::from_utf8_lossy(&out.stdout), expected, "{pasted}");
         }
-=======
+    }
+
+    #[test]
     fn a_long_name_wraps_where_many_columns_leave_no_room() {
         let mut table = Table::new(&[("op", false), ("a", true), ("b", true), ("binds", false)]);
         table.row(vec!["latent attention of a long name".into(), "1".repeat(32), "2".repeat(28), "memory".into()]);
         let lines = table.lines();
         assert!(lines.iter().all(|l| width(l) <= WIDTH), "{lines:?}");
         assert!(lines[1].ends_with("memory") && lines[2].trim() == "name", "{lines:?}");
->>>>>>> fixa
     }
 }
