@@ -85,5 +85,5 @@ fn a_model_that_does_not_fit_exits_3_with_the_nearest_change() {
 fn a_rank_count_that_divides_nothing_is_refused() {
     let output = memory().args(["--target", "mi355x", "--model", "gpt-oss-120b", "--tp", "6"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("64 heads"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("tp 6 does not divide 64 attention heads"));
 }

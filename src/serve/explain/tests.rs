@@ -56,7 +56,8 @@ fn adds_up(p: &Projector, d: &Deployment) {
     near(sum(&a.tpot), evaluation.metrics.tpot_ms, "TPOT terms");
     near(sum(&a.first_wave), a.first_wave_ms, "first-wave terms");
     near(sum(&a.steady), a.steady_ms, "steady terms");
-    let ttft = (a.first_wave_ms + (a.waves - 1.0) * a.steady_ms) / a.waves + a.held_back_ms;
+    let waves = (a.first_wave_ms + (a.waves - 1.0) * a.steady_ms) / a.waves;
+    let ttft = waves * a.ttft_correction + a.held_back_ms;
     near(ttft, evaluation.metrics.ttft_ms, "TTFT");
 }
 
