@@ -76,7 +76,8 @@ fn window_rule(f: &Fields, family: &Family, layers: usize, has_window: bool) -> 
     }
     let stated = f.above_zero(&["sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval"])?;
     Ok(match (family.windows, stated) {
-        (Windows::Never, _) => vec![false; layers],
+        // These families know no window of their own; a file that switches one on is taken at its word.
+        (Windows::Never, _) => vec![f.flag("use_sliding_window", false)?; layers],
         (Windows::All, _) => vec![true; layers],
         (Windows::UpperLayers, _) => {
             let from = f.number("max_window_layers")?.unwrap_or(0) as usize;

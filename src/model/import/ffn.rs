@@ -18,6 +18,28 @@ const TOP_K: &[&str] = &[
 const EXPERT_INTER: &[&str] =
     &["moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size", "intermediate_size"];
 
+/// Families whose published models all have routed experts; 0 of them is a slip.
+const ALWAYS_SPARSE: &[&str] = &[
+    "Mixtral",
+    "Llama 4",
+    "Phi-3.5-MoE",
+    "DeepSeek-MoE",
+    "DeepSeek-V2",
+    "DeepSeek-V3, R1",
+    "DeepSeek-V3.2",
+    "DeepSeek-V4",
+    "Kimi K2, K2.5",
+    "Kimi-Linear",
+    "GLM-4.5, 4.6, 4.7",
+    "GLM-4.7-Flash",
+    "GLM-5",
+    "MiniMax-M2",
+    "gpt-oss",
+    "ERNIE 4.5 MoE",
+    "dots.llm1",
+    "Ling, Ring",
+];
+
 /// One feed-forward part a layer.
 pub(super) fn ffns(f: &Fields, family: &Family, layers: usize) -> Result<Vec<Ffn>> {
     let dense = |f: &Fields| -> Result<Ffn> {
@@ -26,6 +48,13 @@ pub(super) fn ffns(f: &Fields, family: &Family, layers: usize) -> Result<Vec<Ffn
         Ok(Ffn::Dense { inter, gated: family.gated })
     };
     let on = f.flag("enable_moe_block", true)?;
+    if ALWAYS_SPARSE.contains(&family.label) {
+        for key in EXPERTS {
+            if f.number(key)? == Some(0) {
+                return Err(f.bad(key, &format!("is 0; a model of the family {} has at least 1", family.label)));
+            }
+        }
+    }
     if !on || f.above_zero(EXPERTS)?.is_none() {
         return Ok(vec![dense(f)?; layers]);
     }

@@ -149,7 +149,7 @@ impl<'a> Fields<'a> {
 }
 
 /// A value short enough for one line.
-fn brief(value: &Value) -> String {
+pub(super) fn brief(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 40 { text } else { format!("{}…", text.chars().take(40).collect::<String>()) }
 }

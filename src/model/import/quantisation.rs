@@ -4,6 +4,7 @@
 //! `hf_quant_config.json` (modelopt), `quark`, `fbgemm_fp8`, `gptq`, `awq`, `auto-round`, `bitsandbytes`. A tensor group
 //! whose matrices differ gets the format that holds most of its weights, and a note says so.
 
+use super::fields::brief;
 use super::modules::{self, Group, Pattern};
 use super::object;
 use crate::model::{Formats, LayerGroup, WeightFormat};
@@ -52,6 +53,15 @@ pub(super) fn read(
     stack: &Stack,
 ) -> Result<Stored> {
     let keys = ["quantization_config", "compression_config"];
+    for (key, value) in keys.iter().flat_map(|k| [top.get(*k), decoder.get(*k)].map(|v| (k, v))) {
+        if let Some(value) = value.filter(|v| !v.is_null() && !v.is_object()) {
+            return Err(Error::input(
+                origin,
+                format!("`{key}` is {}, not an object", brief(value)),
+                "Give the object that the checkpoint was published with, or leave it out for 16-bit weights",
+            ));
+        }
+    }
     let inside = keys.iter().find_map(|k| object(top, k).or_else(|| object(decoder, k)));
     let rules = match (inside, beside) {
         (Some(q), _) => Some(rules(origin, q, decoder)?),
@@ -87,7 +97,7 @@ fn rules(origin: &str, q: &Object, decoder: &Object) -> Result<Rules> {
         }
         if method == "fp8" {
             // DeepSeek-V4 by modelopt: what was fp8 before stays so, the excluded names included.
-            rules.base = fp8(q);
+            rules.base = fp8(origin, q)?;
             rules.excluded.clear();
         }
         return Ok(rules);
@@ -103,12 +113,18 @@ fn rules(origin: &str, q: &Object, decoder: &Object) -> Result<Rules> {
                     .named
                     .push((Pattern::new("*.experts.*").ok_or_else(|| unknown(origin, "fp4"))?, WeightFormat::Mxfp4));
             }
-            Some(fp8(q))
+            Some(fp8(origin, q)?)
         }
         "gptq" | "awq" | "auto-round" | "auto_round" | "autoround" | "gptq_marlin" | "awq_marlin" => {
             let bits = ["bits", "w_bit"].iter().find_map(|k| q.get(*k)?.as_u64()).unwrap_or(4);
             rules.exclude(Some(&Value::from(vec!["lm_head"])));
-            integer(bits)
+            Some(integer(bits).ok_or_else(|| {
+                Error::input(
+                    origin,
+                    format!("the quantisation config has `{method}` with {bits} bits, which is not known"),
+                    "Known are 4 and 8 bits",
+                )
+            })?)
         }
         "bitsandbytes" => {
             let four = q.get("load_in_4bit").and_then(Value::as_bool).unwrap_or(false);
@@ -226,8 +242,20 @@ fn apply(rules: Rules, stack: &Stack) -> Stored {
     Stored { dtype: word(bulk).to_string(), formats, notes }
 }
 
-fn fp8(q: &Object) -> WeightFormat {
-    if q.get("weight_block_size").is_some_and(|v| !v.is_null()) { WeightFormat::Fp8Block } else { WeightFormat::Fp8 }
+/// One scale a tensor or channel, or one a block where `weight_block_size` gives its two sides.
+fn fp8(origin: &str, q: &Object) -> Result<WeightFormat> {
+    let Some(block) = q.get("weight_block_size").filter(|v| !v.is_null()) else { return Ok(WeightFormat::Fp8) };
+    let sides = block.as_array().map(Vec::as_slice);
+    match sides {
+        Some([rows, columns]) if [rows, columns].iter().all(|n| n.as_u64().is_some_and(|n| n > 0)) => {
+            Ok(WeightFormat::Fp8Block)
+        }
+        _ => Err(Error::input(
+            origin,
+            format!("`weight_block_size` is {}, not two whole numbers above 0", brief(block)),
+            "Write it as [128, 128]",
+        )),
+    }
 }
 
 fn integer(bits: u64) -> Option<WeightFormat> {

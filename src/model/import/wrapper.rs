@@ -35,6 +35,14 @@ pub(super) fn unwrap<'a>(origin: &str, top: &'a Map<String, Value>) -> Result<De
             format!("Give the config.json of a language model. Supported: {}", family::supported()),
         ));
     };
+    if let Some(head) = names.iter().find(|n| other_head(n)) {
+        return Err(Error::input(
+            origin,
+            format!("architecture `{head}` is refused: its head scores or embeds and generates no tokens"),
+            "Give the config.json of the model with a language-model head (…ForCausalLM, \
+             …ForConditionalGeneration)",
+        ));
+    }
     let family = names.iter().find_map(|n| family::find(n)).ok_or_else(|| unknown(origin, &names))?;
     Ok(Decoder { prefix, map, family, architecture: first.clone() })
 }
@@ -61,6 +69,34 @@ fn names(top: &Map<String, Value>, inner: &Map<String, Value>) -> Vec<String> {
     }
     names
 }
+
+/// An architecture string that names a task other than generating text; a `model_type` names none.
+fn other_head(architecture: &str) -> bool {
+    const GENERATES: &[&str] = &["CausalLM", "ConditionalGeneration"];
+    match architecture.rsplit_once("For") {
+        Some((stem, task)) if !stem.is_empty() && family::find(architecture).is_none() => {
+            let begins = task.chars().next().is_some_and(char::is_uppercase);
+            begins && !GENERATES.iter().any(|g| task.starts_with(g)) && TASKS.iter().any(|t| task.starts_with(t))
+        }
+        _ => false,
+    }
+}
+
+/// What follows `For` in an architecture string whose model does not generate.
+const TASKS: &[&str] = &[
+    "SequenceClassification",
+    "TokenClassification",
+    "QuestionAnswering",
+    "MultipleChoice",
+    "MaskedLM",
+    "RewardModel",
+    "Reward",
+    "ProcessRewardModel",
+    "Embedding",
+    "SequenceEmbedding",
+    "ImageClassification",
+    "Retrieval",
+];
 
 /// A wrapper around any decoder.
 fn generic(architecture: &str) -> bool {
