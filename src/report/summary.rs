@@ -30,7 +30,7 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> Value {
         "rejected": counts(&record.rejected),
         "metric": record.objective.metric,
         "best": record.best.as_ref().map(|c| candidate(record, c)),
-        "closest": closest.map_or_else(|| json!(record.obstacle), |c| c),
+        "closest": closest.unwrap_or_else(|| json!(record.obstacle)),
         "why": record.why,
         "binds": record.binds,
         "top": all(&record.top[..record.top.len().min(10)]),

@@ -31,7 +31,7 @@ fn says(text: &str, fragments: &[&str]) {
 
 #[test]
 fn files_of_something_else() {
-    says(r#"{"architectures":["BertForMaskedLM"],"hidden_size":768}"#, &["BertForMaskedLM", "encoder"]);
+    says(r#"{"architectures":["BertForMaskedLM"],"hidden_size":768}"#, &["BertForMaskedLM", "generates no tokens"]);
     says(r#"{"model_type":"t5","d_model":512}"#, &["encoder-decoder"]);
     says(r#"{"_class_name":"UNet2DConditionModel","sample_size":64}"#, &["architectures", "Supported"]);
     says(r#"{"architectures":["JambaForCausalLM"]}"#, &["Jamba", "Mamba-1"]);
@@ -71,7 +71,7 @@ fn figures_that_cannot_be() {
 #[test]
 fn unknown_quantisation_and_unknown_keys_are_named() {
     says(&with("quantization_config", json!({"quant_method": "exl3", "bits": 3})), &["exl3", "Supported"]);
-    says(&with("quantization_config", json!({"quant_method": "gptq", "bits": 3})), &["gptq", "4 or 8 bits"]);
+    says(&with("quantization_config", json!({"quant_method": "gptq", "bits": 3})), &["gptq", "4 and 8 bits"]);
     let model = import::config_json("c", "m", &with("latent_attention_rank", json!(64)), None).unwrap();
     assert!(model.notes[0].contains("latent_attention_rank"), "{:?}", model.notes);
 }

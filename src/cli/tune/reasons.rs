@@ -156,23 +156,18 @@ fn offline(inputs: &Inputs, best: &Evaluation, concurrency: u32) -> Option<Strin
 /// What a reader must know beside the figures.
 pub fn warnings(inputs: &Inputs, outcome: &Outcome) -> Vec<String> {
     let mut warnings = Vec::new();
-    match outcome.layouts.first() {
-        Some(best) => {
-            let d = inputs.space.deployment(best.index);
-            let running = best.evaluation.metrics.running;
-            if running + 0.5 < f64::from(d.concurrency) {
-                warnings.push(format!(
-                    "Of {} requests in flight {running:.0} run at once; the others wait.",
-                    d.concurrency
-                ));
-            }
-            warnings.extend(offline(inputs, &best.evaluation, d.concurrency));
-            let loads = inputs.space.loads().1;
-            if loads.len() > 1 && loads.iter().max() == Some(&d.concurrency) {
-                warnings.push("The best concurrency is the highest searched; a higher one may be better.".to_string());
-            }
+    if let Some(best) = outcome.layouts.first() {
+        let d = inputs.space.deployment(best.index);
+        let running = best.evaluation.metrics.running;
+        if running + 0.5 < f64::from(d.concurrency) {
+            warnings
+                .push(format!("Of {} requests in flight {running:.0} run at once; the others wait.", d.concurrency));
         }
-        None => {}
+        warnings.extend(offline(inputs, &best.evaluation, d.concurrency));
+        let loads = inputs.space.loads().1;
+        if loads.len() > 1 && loads.iter().max() == Some(&d.concurrency) {
+            warnings.push("The best concurrency is the highest searched; a higher one may be better.".to_string());
+        }
     }
     let (stated, node) = (inputs.target.gpus(), inputs.target.node.gpus.max(1));
     let most = inputs.space.most_gpus();
