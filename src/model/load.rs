@@ -16,7 +16,7 @@ impl Model {
     ///
     /// A path wins over a name. Names are compared in lower case: first as given, then without the organisation
     /// (`openai/gpt-oss-120b`), then without what marks precision, tuning or date (`-FP8`, `-MXFP4`, `-Instruct`, `-0528`
-    /// …; see [`plain_name`]).
+    /// …; see `plain_name`).
     pub fn load(name_or_path: &str) -> Result<Self> {
         let path = Path::new(name_or_path);
         if path.is_dir() {

@@ -1,8 +1,8 @@
 //! Reads a Hugging Face `config.json` (and `hf_quant_config.json` beside it) into a [`Model`].
 //!
-//! One question per file: which object is the decoder ([`wrapper`]), what its family implies ([`family`]), how a layer
-//! mixes tokens ([`attention`], [`hybrid`]), what follows ([`ffn`]), how weights are stored ([`quantisation`]), how large
-//! the encoder is ([`vision`]). Nothing here panics: every figure passes [`fields`], which checks it.
+//! One question per file: which object is the decoder (`wrapper`), what its family implies (`family`), how a layer
+//! mixes tokens (`attention`, `hybrid`), what follows (`ffn`), how weights are stored (`quantisation`), how large
+//! the encoder is (`vision`). Nothing here panics: every figure passes `fields`, which checks it.
 
 mod attention;
 mod family;
