@@ -89,7 +89,10 @@ fn a_killed_search_resumes_to_the_same_answer() {
         fs::write(run.join("journal.jsonl"), torn).unwrap();
         let found = resumed(folder.path(), &run, &[]);
         assert_eq!(essence(found.clone()), essence(expected), "{backend}");
-        assert_eq!(fs::canonicalize(folder.path().join(found["report"].as_str().unwrap())).unwrap(), fs::canonicalize(&run).unwrap());
+        assert_eq!(
+            fs::canonicalize(folder.path().join(found["report"].as_str().unwrap())).unwrap(),
+            fs::canonicalize(&run).unwrap()
+        );
         assert!(run.join("report.html").exists());
     }
 }

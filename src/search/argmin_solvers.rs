@@ -206,7 +206,8 @@ impl Backend for Argmin {
         let cube = self.cube.get_or_insert_with(|| Cube::new(domain));
         if self.puppets.is_empty() {
             let chains = if self.kind == Kind::Anneal { CHAINS } else { 1 };
-            let start = |chain: u64| Puppet::start(self.kind, cube.axes(), super::random::mix(self.seed ^ (chain << 32)));
+            let start =
+                |chain: u64| Puppet::start(self.kind, cube.axes(), super::random::mix(self.seed ^ (chain << 32)));
             self.puppets = (0..chains).map(start).collect();
         }
         self.asked.clear();

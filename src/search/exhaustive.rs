@@ -138,7 +138,13 @@ impl<E: Evaluator> Search<'_, E> {
         }
     }
 
-    pub(super) fn note(&self, index: u64, evaluation: Result<Evaluation, Refusal>, tally: &mut Tally, best: &mut Option<Found>) {
+    pub(super) fn note(
+        &self,
+        index: u64,
+        evaluation: Result<Evaluation, Refusal>,
+        tally: &mut Tally,
+        best: &mut Option<Found>,
+    ) {
         tally.legal += 1;
         let sampled = evaluation.as_ref().ok().copied().filter(|_| self.samples(index));
         let verdict = self.judge(index, evaluation);

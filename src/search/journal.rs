@@ -145,9 +145,9 @@ fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> Error {
 
 /// FNV-1a, 64 bits (Fowler, Noll, Vo): a number that stands for a text.
 pub fn fingerprint(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     format!("{hash:016x}")
 }
 
@@ -199,7 +199,9 @@ mod tests {
         assert!(refused("nonsense\n").contains("journal.jsonl:1"));
         let first = serde_json::to_string(&header()).unwrap();
         assert!(refused(&format!("{}\n", first.replace("\"schema\":1", "\"schema\":7"))).contains("layout 7"));
-        assert!(refused(&format!("{first}\n{{\"point\":1,\"figures\":2}}\n{{\"po\n{{}}\n")).contains("journal.jsonl:3"));
+        assert!(
+            refused(&format!("{first}\n{{\"point\":1,\"figures\":2}}\n{{\"po\n{{}}\n")).contains("journal.jsonl:3")
+        );
         assert!(Journal::resume::<f64>(folder.path()).is_err());
     }
 }

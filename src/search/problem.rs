@@ -1,10 +1,10 @@
 //! A space of deployments as a backend sees it: dimensions, scores and limits.
 
+use super::Evaluator;
 use super::backend::{Dimension, Domain, Observation};
 use super::driver::{Problem, Searched};
 use super::exhaustive::{Search, Verdict};
 use super::tally::{Found, Group, Outcome, Reason, Tally};
-use super::Evaluator;
 use crate::objective::Slo;
 use crate::serve::{Evaluation, Refusal};
 use crate::space::KNOBS;

@@ -35,9 +35,8 @@ impl Spread {
             }
         }
         // What even draws do not hit is counted out, where that is quick.
-        let rest = (0..domain.len().min(DRAWS as u64)).find(|p| {
-            !self.given.contains(p) && history.of(*p).is_none() && domain.allows(*p)
-        });
+        let rest = (0..domain.len().min(DRAWS as u64))
+            .find(|p| !self.given.contains(p) && history.of(*p).is_none() && domain.allows(*p));
         self.given.extend(rest);
         rest
     }

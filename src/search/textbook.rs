@@ -127,17 +127,18 @@ pub fn hartmann3(x: &[f64]) -> f64 {
     -(0..4).map(|i| ALPHA[i] * (-inner(i)).exp()).sum::<f64>()
 }
 
-/// G6 of Michalewicz and Schoenauer (Evolutionary Computation 4(1), 1996): minimum -6961.81 where both limits bind, at
-/// (14.095, 0.84296), in a sliver of 0.0066 % of the box [13, 16] x [0, 4] is part of.
-pub fn g6(x: &[f64]) -> f64 {
-    (x[0] - 10.0).powi(3) + (x[1] - 20.0).powi(3)
+/// G24 of the CEC 2006 collection (Liang et al.): minimum -5.50801 at (2.32952, 3.17849), where both limits bind, in a
+/// feasible region of two parts.
+pub fn g24(x: &[f64]) -> f64 {
+    -x[0] - x[1]
 }
 
-/// The two limits of [`g6`], the greater one, scaled.
-pub fn g6_limit(x: &[f64]) -> f64 {
-    let outside = 100.0 - (x[0] - 5.0).powi(2) - (x[1] - 5.0).powi(2);
-    let inside = (x[0] - 6.0).powi(2) + (x[1] - 5.0).powi(2) - 82.81;
-    outside.max(inside) / 10.0
+/// The greater one of the two limits of [`g24`].
+pub fn g24_limit(x: &[f64]) -> f64 {
+    let a = x[0];
+    let first = -2.0 * a.powi(4) + 8.0 * a.powi(3) - 8.0 * a * a + x[1] - 2.0;
+    let second = -4.0 * a.powi(4) + 32.0 * a.powi(3) - 88.0 * a * a + 96.0 * a + x[1] - 36.0;
+    first.max(second)
 }
 
 /// Schaffer's first problem (1985), maximised: the front is `sqrt(-f2) = 2 - sqrt(-f1)` for x in [0, 2].

@@ -19,8 +19,8 @@ use crate::report::{ReportFolder, folder, time};
 use crate::search::Search;
 use crate::{Error, Result};
 use inputs::Inputs;
-use resume::Earlier;
 use progress::cpu_seconds;
+use resume::Earlier;
 use std::time::Instant;
 
 /// Runs the search; the exit code says whether anything is feasible.

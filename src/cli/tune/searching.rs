@@ -64,12 +64,7 @@ fn backend(arguments: &Arguments) -> Box<dyn Backend> {
     }
 }
 
-fn summary(
-    arguments: &Arguments,
-    backend: &dyn Backend,
-    budget: u64,
-    searched: &Searched<Figures>,
-) -> SearchSummary {
+fn summary(arguments: &Arguments, backend: &dyn Backend, budget: u64, searched: &Searched<Figures>) -> SearchSummary {
     let mut notes = backend.notes();
     notes.extend(searched.reason.iter().map(|why| format!("{} stopped: {why}.", backend.name())));
     SearchSummary {
