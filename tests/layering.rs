@@ -40,7 +40,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "anchor",
         &[
-            "catalog", "yaml", "measure", "objective", "serve", "cost", "memory", "model", "target", "config", "workload",
+            "catalog",
+            "yaml",
+            "measure",
+            "objective",
+            "serve",
+            "cost",
+            "memory",
+            "model",
+            "target",
+            "config",
+            "workload",
         ],
     ),
     ("anchor::harvest", &["catalog", "yaml", "measure", "report::time"]),

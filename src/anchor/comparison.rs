@@ -1,8 +1,9 @@
 //! Did the finalists behave as predicted, and is the winner still the winner?
 //!
-//! A figure is *as predicted* where |ln(measured / predicted)| lies inside the entry's band joined with the spread of
-//! repeated runs; outside it is *better* or *worse*, by whether the figure is better high or low. The measured ranking
-//! is by the objective among finalists that keep the limits; two that differ by less than repeated runs do are a tie.
+//! A figure is *as predicted* inside its band (`predicted_X_low` to `predicted_X_high` of the entry, docs/shortlist.md);
+//! outside it is *better* or *worse*, by whether the figure is better high or low. An entry without bands gets that of a
+//! projection without anchors, joined with the spread of repeated runs. The measured ranking is by the objective among
+//! finalists that keep the limits; two that differ by less than repeated runs do are a tie.
 
 use super::confidence::{NO_ANCHOR, REPEAT};
 use super::harvest::FinalistResult;
@@ -46,6 +47,10 @@ pub struct FigurePair {
     pub metric: Metric,
     /// Of the shortlist.
     pub predicted: f64,
+    /// Ends of its band.
+    pub low: f64,
+    /// Ends of its band.
+    pub high: f64,
     /// On the endpoint.
     pub measured: f64,
     /// measured / predicted.
@@ -65,8 +70,6 @@ pub struct Row {
     pub measured_rank: Option<u64>,
     /// By the objective's figure.
     pub moved: Moved,
-    /// Half-width of the band, relative.
-    pub band: f64,
     /// Every figure with a prediction.
     pub figures: Vec<FigurePair>,
     /// Limits that the measured figures break, a phrase each.
@@ -153,20 +156,24 @@ pub fn compare(entries: &[Finalist], results: &[FinalistResult], rules: &Rules) 
     }
 }
 
-/// Relative half-width of an entry's band: its own, else that of a projection without anchors.
-fn band(fields: &Map<String, Value>, rules: &Rules) -> f64 {
-    let own = || fields.get("band").and_then(Value::as_f64).filter(|b| b.is_finite() && *b > 0.0);
-    rules.band.or_else(own).unwrap_or(NO_ANCHOR).hypot(REPEAT)
+/// Ends of a figure's band.
+fn band(fields: &Map<String, Value>, metric: Metric, predicted: f64, rules: &Rules) -> (f64, f64) {
+    let end = |side: &str| fields.get(&format!("predicted_{}_{side}", metric.key())).and_then(Value::as_f64);
+    match (rules.band, end("low").zip(end("high")).filter(|(low, high)| *low > 0.0 && low <= high)) {
+        (None, Some(own)) => own,
+        (share, _) => {
+            let factor = share.unwrap_or(NO_ANCHOR).hypot(REPEAT).exp();
+            (predicted / factor, predicted * factor)
+        }
+    }
 }
 
 fn row(finalist: &Finalist, result: Option<&FinalistResult>, rules: &Rules) -> Row {
-    let band = band(&finalist.fields, rules);
     let mut row = Row {
         name: finalist.name.clone(),
         predicted_rank: finalist.rank,
         measured_rank: None,
         moved: Moved::NotMeasured,
-        band,
         figures: vec![],
         breaks: vec![],
         note: None,
@@ -176,13 +183,13 @@ fn row(finalist: &Finalist, result: Option<&FinalistResult>, rules: &Rules) -> R
     let (predicted, measured) = (predicted(&finalist.fields), measured(point, &finalist.fields));
     for &metric in Metric::ALL {
         if let Some((p, m)) = predicted(metric).zip(metric.of(&measured).filter(|m| m.is_finite() && *m > 0.0)) {
-            let log = (m / p).ln();
+            let (low, high) = band(&finalist.fields, metric, p, rules);
             let moved = match () {
-                () if log.abs() <= band => Moved::AsPredicted,
-                () if (log > 0.0) == metric.maximise() => Moved::Better,
+                () if (low..=high).contains(&m) => Moved::AsPredicted,
+                () if (m > high) == metric.maximise() => Moved::Better,
                 () => Moved::Worse,
             };
-            row.figures.push(FigurePair { metric, predicted: p, measured: m, ratio: m / p, moved });
+            row.figures.push(FigurePair { metric, predicted: p, low, high, measured: m, ratio: m / p, moved });
         }
     }
     // A run that is no anchor is incomplete or mostly failed: its figures are shown, and decide nothing.
@@ -242,8 +249,12 @@ fn value(row: &Row, objective: Metric) -> Option<f64> {
 
 fn rank(rows: &mut [Row], objective: Metric) {
     let eligible = |r: &Row| r.moved != Moved::NotMeasured && r.breaks.is_empty();
-    let mut order: Vec<(usize, f64)> =
-        rows.iter().enumerate().filter(|(_, r)| eligible(r)).filter_map(|(i, r)| Some((i, value(r, objective)?))).collect();
+    let mut order: Vec<(usize, f64)> = rows
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| eligible(r))
+        .filter_map(|(i, r)| Some((i, value(r, objective)?)))
+        .collect();
     order.sort_by(|a, b| b.1.total_cmp(&a.1));
     for (place, (i, _)) in (1..).zip(order) {
         rows[i].measured_rank = Some(place);
@@ -261,9 +272,10 @@ fn winner(rows: &[Row], objective: Metric) -> Winner {
         (Some(p), Some(b)) => {
             let gap = value(p, objective).filter(|_| p.measured_rank.is_some()).zip(value(b, objective));
             match gap.map(|(p, b)| (b / p).ln()) {
-                Some(gap) if gap <= REPEAT * 2f64.sqrt() => {
-                    (false, format!("{} was predicted best; {} is as good (a tie within repeated runs).", p.name, b.name))
-                }
+                Some(gap) if gap <= REPEAT * 2f64.sqrt() => (
+                    false,
+                    format!("{} was predicted best; {} is as good (a tie within repeated runs).", p.name, b.name),
+                ),
                 Some(gap) => {
                     let by = 100.0 * (gap.exp() - 1.0);
                     (true, format!("The winner changed: {} instead of {}, by {by:.1} %.", b.name, p.name))

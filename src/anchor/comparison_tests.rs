@@ -29,17 +29,19 @@ fn result(of: &Finalist, c: usize, total_tok_s: f64, tpot_ms: f64) -> FinalistRe
         0,
         &Default::default(),
         serde_json::from_value(json!({"cores": 2, "cores_busy": 0.1, "cpu_s": 1.0, "max_in_flight": c,
-            "wake_late_ms": null, "clock_step_ms": 0.0, "saturated": false})).unwrap(),
+            "wake_late_ms": null, "clock_step_ms": 0.0, "saturated": false}))
+        .unwrap(),
     );
     let mut point = serde_json::to_value(&point).unwrap();
     point["system"]["total_tok_s"] = json!(total_tok_s);
     point["metrics"]["tpot_ms"] = distribution(tpot_ms);
     point["metrics"]["ttft_ms"] = distribution(100.0);
-    let summary: Summary = serde_json::from_value(json!({"schema": "inferasim.measure/1", "inferasim": "0", "complete": true,
+    let summary: Summary =
+        serde_json::from_value(json!({"schema": "inferasim.measure/1", "inferasim": "0", "complete": true,
         "url": "http://127.0.0.1:1/", "model": "m", "api_key_env": null, "request": {}, "output_length": "exact",
         "prompts": "synthetic", "seed": 1, "command": "", "tokenizer": "o200k_base", "definitions": {}, "timeline": [],
         "points": [point]}))
-    .unwrap();
+        .unwrap();
     FinalistResult {
         schema: super::super::harvest::RESULT_SCHEMA.into(),
         entry: of.fields.clone(),
@@ -123,9 +125,16 @@ fn a_winner_that_breaks_a_limit_is_none() {
 #[test]
 fn an_entry_states_its_own_band() {
     let mut a = entry(1, 1000.0);
-    a.fields.insert("band".into(), json!(0.02));
-    let found = compare(&[a.clone()], &[result(&a, 64, 8400.0, 10.0)], &Rules { band: None, ..rules() });
-    assert_eq!(found.finalists[0].moved, Moved::Better, "5 % off a band of 2 %");
-    let found = compare(&[entry(1, 1000.0)], &[result(&a, 64, 8400.0, 10.0)], &Rules { band: None, ..rules() });
-    assert_eq!(found.finalists[0].moved, Moved::AsPredicted, "18 % without anchors");
+    a.fields.insert("predicted_tok_s_per_gpu_low".into(), json!(980.0));
+    a.fields.insert("predicted_tok_s_per_gpu_high".into(), json!(1040.0));
+    let at = |of: &Finalist, rate: f64, rules: &Rules| {
+        compare(std::slice::from_ref(of), &[result(of, 64, 8.0 * rate, 10.0)], rules).finalists[0].moved
+    };
+    let own = Rules { band: None, ..rules() };
+    assert_eq!(at(&a, 1040.0, &own), Moved::AsPredicted);
+    assert_eq!(at(&a, 1050.0, &own), Moved::Better);
+    assert_eq!(at(&a, 975.0, &own), Moved::Worse);
+    assert_eq!(at(&a, 1050.0, &rules()), Moved::AsPredicted, "--band replaces it");
+    assert_eq!(at(&entry(1, 1000.0), 1180.0, &own), Moved::AsPredicted, "18 % without bands");
+    assert_eq!(at(&entry(1, 1000.0), 1220.0, &own), Moved::Better);
 }

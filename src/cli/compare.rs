@@ -13,7 +13,7 @@ use crate::objective::{Metric, Slo};
 use crate::report::RunRecord;
 use crate::{Error, Result};
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// Set measured finalists against their predictions: what moved, and is the winner the same?
@@ -56,9 +56,9 @@ pub fn run(args: &Compare) -> Result<u8> {
     let results: Vec<FinalistResult> = read_results(&args.measured)?.into_iter().map(|(_, result)| result).collect();
     let first = entries.first().map(|f| &f.fields).or(results.first().map(|r| &r.entry));
     let said = |key: &str| first.and_then(|f| f.get(key)).and_then(Value::as_str).unwrap_or_default();
-    let objective = args.objective.clone().unwrap_or_else(|| said("objective").to_string());
+    let objective = args.objective.clone().unwrap_or_else(|| said("objective_metric").to_string());
     let objective = if objective.is_empty() { Metric::TokSPerGpu } else { Metric::parse(&objective)? };
-    let limits = if args.slo.is_empty() { said("slo").to_string() } else { args.slo.join(",") };
+    let limits = if args.slo.is_empty() { first.map(stated_limits).unwrap_or_default() } else { args.slo.join(",") };
     let slos = if limits.is_empty() { vec![] } else { Slo::parse_list(&limits)? };
     let comparison = compare(&entries, &results, &Rules { objective, slos, band: args.band });
     let anchors: Vec<Artifact> = newest(&results);
@@ -75,6 +75,12 @@ pub fn run(args: &Compare) -> Result<u8> {
         print::text(&comparison, anchors.len(), next.as_deref());
     }
     Ok(if comparison.differs() { exit::DIFFERS } else { exit::ANSWER })
+}
+
+/// `slo_X` of an entry as `X=limit,…`.
+fn stated_limits(entry: &Map<String, Value>) -> String {
+    let limit = |(key, value): (&String, &Value)| Some(format!("{}={value}", key.strip_prefix("slo_")?));
+    entry.iter().filter_map(limit).collect::<Vec<_>>().join(",")
 }
 
 /// One anchor a name: of two runs of one point the later counts.

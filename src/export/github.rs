@@ -29,7 +29,11 @@ pub fn workflow(job: &Job<'_>) -> Result<String> {
         return Err(none("nothing is feasible, so there is nothing to measure"));
     }
     if let Some(entry) = entries.iter().find(|e| e["launch"].as_str().is_none_or(str::is_empty)) {
-        return Err(none(&format!("{} has no launch command: {}", entry["name"], entry["notes"].as_str().unwrap_or(""))));
+        return Err(none(&format!(
+            "{} has no launch command: {}",
+            entry["name"],
+            entry["notes"].as_str().unwrap_or("")
+        )));
     }
     let matrix = serde_yaml::to_string(entries).map_err(|e| none(&format!("the matrix cannot be written: {e}")))?;
     let matrix: String = matrix.lines().map(|line| format!("          {line}\n")).collect();

@@ -9,7 +9,8 @@ fn job(shortlist: &Value) -> Result<String> {
 #[test]
 fn the_workflow_is_yaml_whose_matrix_is_the_shortlist() {
     // Quotes, a colon and an expression-like text must come out as they went in.
-    let entry = json!({"name": "m: 'x' \"y\"", "rank": 1, "launch": "vllm serve m --speculative-config '{\"k\":1}'", "tp": 4});
+    let entry =
+        json!({"name": "m: 'x' \"y\"", "rank": 1, "launch": "vllm serve m --speculative-config '{\"k\":1}'", "tp": 4});
     let shortlist = json!({"include": [entry]});
     let text = job(&shortlist).unwrap();
     let yaml: Value = serde_yaml::from_str(&text).unwrap();

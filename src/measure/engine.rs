@@ -36,7 +36,8 @@ impl Engine {
             let repair = "Start the engine yourself and name it by --url, or give --launch=COMMAND";
             return Err(Error::input(tried(), "the entry has no launch command", repair));
         }
-        let failed = |e: std::io::Error| Error::input(tried(), e.to_string(), "Is there a shell, and room for the log?");
+        let failed =
+            |e: std::io::Error| Error::input(tried(), e.to_string(), "Is there a shell, and room for the log?");
         let out = File::create(log).map_err(failed)?;
         let err = out.try_clone().map_err(failed)?;
         let entry = Value::Object(finalist.fields.clone()).to_string();
@@ -98,7 +99,9 @@ impl Engine {
         }
         signal_group(self.process_group(), false);
         let began = Instant::now();
-        while began.elapsed() < GRACE && (matches!(self.child.try_wait(), Ok(None)) || group_lives(self.process_group())) {
+        while began.elapsed() < GRACE
+            && (matches!(self.child.try_wait(), Ok(None)) || group_lives(self.process_group()))
+        {
             std::thread::sleep(Duration::from_millis(50));
         }
         signal_group(self.process_group(), true);

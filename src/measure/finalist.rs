@@ -52,7 +52,8 @@ impl Finalist {
         };
         let (isl, osl) = (number("isl", 1.0..=4e6)?, number("osl", 1.0..=4e6)?);
         let concurrency = number("concurrency", 1.0..=1e6)? as usize;
-        let or = |key: &str, range, default: f64| if fields.contains_key(key) { number(key, range) } else { Ok(default) };
+        let or =
+            |key: &str, range, default: f64| if fields.contains_key(key) { number(key, range) } else { Ok(default) };
         let ratio = or("range_ratio", f64::MIN_POSITIVE..=1.0, 1.0)?;
         Ok(Self {
             name: text("name")?,
@@ -67,10 +68,10 @@ impl Finalist {
         })
     }
 
-    /// Folder of its results: rank and name, safe on every file system.
+    /// Folder of its results: rank and id (else name), safe on every file system.
     pub fn folder(&self) -> String {
         let mut slug = String::new();
-        for c in self.name.chars().take(80) {
+        for c in self.fields.get("id").and_then(Value::as_str).unwrap_or(&self.name).chars().take(80) {
             if c.is_ascii_alphanumeric() || c == '.' {
                 slug.push(c.to_ascii_lowercase());
             } else if !slug.ends_with('-') {

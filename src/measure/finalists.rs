@@ -103,11 +103,20 @@ impl Campaign {
     fn digest(&self) -> String {
         let b = &self.base;
         let entries: Vec<_> = self.finalists.iter().map(|f| &f.fields).collect();
-        let asked = json!([entries, b.endpoint.to_string(), b.requests, b.enforce_length, b.length_field, b.extra,
-            self.served_model, self.launch]);
-        let hash = asked.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let asked = json!([
+            entries,
+            b.endpoint.to_string(),
+            b.requests,
+            b.enforce_length,
+            b.length_field,
+            b.extra,
+            self.served_model,
+            self.launch
+        ]);
+        let hash = asked
+            .to_string()
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         format!("{hash:016x}")
     }
 
@@ -183,7 +192,8 @@ pub fn run(
             let tries = journal.tries(&point.folder);
             journal.add(Step::Started { point: point.folder.clone() })?;
             let options = campaign.options(index, tries, point, i == 0);
-            let result = campaign::run(options, tokenizer.clone(), |step| progress(&format!("{}: {step}", point.folder)));
+            let result =
+                campaign::run(options, tokenizer.clone(), |step| progress(&format!("{}: {step}", point.folder)));
             let summary = match result {
                 Ok(summary) => summary,
                 Err(e) => {

@@ -208,6 +208,8 @@ mod tests {
         assert!(Journal::open(&path, &points(), "e").unwrap_err().to_string().contains("other deployments"));
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, format!("{text}{{]\n{text}")).unwrap();
-        assert!(Journal::open(&path, &points(), "d").unwrap_err().to_string().contains("journal.jsonl:2: a damaged line"));
+        assert!(
+            Journal::open(&path, &points(), "d").unwrap_err().to_string().contains("journal.jsonl:2: a damaged line")
+        );
     }
 }

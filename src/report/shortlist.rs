@@ -65,8 +65,6 @@ fn entry(record: &RunRecord, candidate: &Candidate) -> Value {
         "predicted_total_tok_s": rounded(m.total_tok_s),
         "predicted_tok_s_per_gpu": rounded(m.tok_s_per_gpu),
         "predicted_tok_s_per_user": rounded(m.tok_s_per_user),
-        "objective": record.objective.metric,
-        "slo": record.objective.slos.iter().map(|s| format!("{}={}", s.key, s.limit)).collect::<Vec<_>>().join(","),
         "predicted_bound": candidate.evaluation.bound.to_string(),
         "calibration": record.calibration_level().to_string(),
     }) else {

@@ -10,7 +10,8 @@ use std::time::Duration;
 fn measured(folder: &Path, entries: &[Value; 2]) -> std::path::PathBuf {
     let out = folder.join("measured");
     for (i, gap) in [20u64, 5].into_iter().enumerate() {
-        let server = StreamServer::start(move |_| steady(Duration::from_millis(30), Duration::from_millis(gap), 8, 100));
+        let server =
+            StreamServer::start(move |_| steady(Duration::from_millis(30), Duration::from_millis(gap), 8, 100));
         let file = write_shortlist(folder, entries);
         let rank = i + 1;
         let words = format!(
@@ -43,7 +44,11 @@ fn a_slow_finalist_loses_and_the_next_search_stands_on_it() {
     let output = inferasim(&words).assert().code(1).get_output().stdout.clone();
     let found: Value = serde_json::from_slice(&output).unwrap();
     let finalists = &found["comparison"]["finalists"];
-    assert_eq!((finalists[0]["moved"].as_str(), finalists[1]["moved"].as_str()), (Some("worse"), Some("as_predicted")), "{found:#}");
+    assert_eq!(
+        (finalists[0]["moved"].as_str(), finalists[1]["moved"].as_str()),
+        (Some("worse"), Some("as_predicted")),
+        "{found:#}"
+    );
     assert_eq!(finalists[1]["measured_rank"], 1);
     assert_eq!(found["comparison"]["winner"]["changed"], true);
     assert!(found["next"].as_str().unwrap().starts_with("inferasim-tune ... --anchors "));
@@ -72,9 +77,8 @@ fn words_of_text(out: &Path) -> String {
 #[test]
 fn results_that_cannot_be_read_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = |words: &str| {
-        String::from_utf8(inferasim(words).assert().code(2).get_output().stderr.clone()).unwrap()
-    };
+    let refused =
+        |words: &str| String::from_utf8(inferasim(words).assert().code(2).get_output().stderr.clone()).unwrap();
     let here = folder.path().display();
     assert!(refused(&format!("compare {here}")).contains("no result.json below it"));
     assert!(refused(&format!("compare {here}/nowhere")).contains("nowhere"));

@@ -87,14 +87,20 @@ fn engines_are_started_by_their_launch_command_and_stopped() {
     let output = String::from_utf8(output).unwrap();
     assert!(output.contains("the engine ended with code 3: no GPU here"), "{output}");
     let result = read_json(&out.join("04-m-vllm-tp4-c2/c2/result.json"));
-    assert_eq!((result["launched"].as_bool(), result["anchor"]["launch"].as_str()), (Some(true), Some(launch.as_str())));
+    assert_eq!(
+        (result["launched"].as_bool(), result["anchor"]["launch"].as_str()),
+        (Some(true), Some(launch.as_str()))
+    );
     assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "the engine was stopped");
 
     // Something else on the port is not mistaken for the engine.
     let _other = StreamServer::start_on(port, |_| steady(ms(0), ms(0), 8, 100));
     let words = words.replace("--launch", "--launch --overwrite");
     let refused = inferasim(&words).assert().code(2).get_output().stderr.clone();
-    assert!(String::from_utf8_lossy(&refused).contains("no answer") || String::from_utf8_lossy(&refused).contains("answers at"));
+    assert!(
+        String::from_utf8_lossy(&refused).contains("no answer")
+            || String::from_utf8_lossy(&refused).contains("answers at")
+    );
 }
 
 #[test]
@@ -112,10 +118,15 @@ fn bad_campaigns_are_refused_before_anything_is_sent() {
     assert!(refused(&format!("measure --shortlist {file}")).contains("--out"));
     assert!(refused(&format!("measure --shortlist {file} --isl 4 --osl 4 --out OUT")).contains("cannot be used with"));
     assert!(refused("measure --shortlist nowhere.json --out OUT").contains("cannot be read"));
-    assert!(refused(&format!("measure --shortlist {file} --entry 1 --url http://example.com --out OUT")).contains("--yes"));
+    assert!(
+        refused(&format!("measure --shortlist {file} --entry 1 --url http://example.com --out OUT")).contains("--yes")
+    );
     assert!(!out.exists());
     let plan = inferasim(&format!("measure --shortlist {file} --launch --dry-run --out {}", out.display()));
-    let plan = { let mut p = plan; p.assert().code(0).get_output().stdout.clone() };
+    let plan = {
+        let mut p = plan;
+        p.assert().code(0).get_output().stdout.clone()
+    };
     assert!(String::from_utf8(plan).unwrap().contains("point 02-m-vllm-tp2-c2/c2: 6 requests"));
     assert!(!out.exists());
 }

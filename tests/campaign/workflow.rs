@@ -94,7 +94,10 @@ fn the_emitted_workflow_runs_step_by_step() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ci/measure.yml");
     let answer = Command::new(env!("CARGO_BIN_EXE_inferasim-tune"))
-        .args("--target mi355x --space quick --isl 64 --osl 8 --concurrency 2 --top 2 --no-report --json --emit github".split(' '))
+        .args(
+            "--target mi355x --space quick --isl 64 --osl 8 --concurrency 2 --top 2 --no-report --json --emit github"
+                .split(' '),
+        )
         .arg("--emit-to")
         .arg(&file)
         .assert()

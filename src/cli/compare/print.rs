@@ -28,6 +28,11 @@ fn off(row: &Row, objective: Metric) -> String {
     found.map_or("-".into(), |f| format!("{:+.1} %", 100.0 * (f.ratio - 1.0)))
 }
 
+fn band(row: &Row, objective: Metric) -> String {
+    let found = row.figures.iter().find(|f| f.metric == objective);
+    found.map_or("-".into(), |f| format!("{}..{}", objective.show(f.low), objective.show(f.high)))
+}
+
 fn counts(shown: &Shown) -> String {
     let count = |moved: Moved| shown.finalists.iter().filter(|f| f.moved == moved).count();
     let all = [Moved::AsPredicted, Moved::Better, Moved::Worse, Moved::NotMeasured];
@@ -50,7 +55,10 @@ fn notes(shown: &Shown) -> Vec<String> {
 
 fn recalibrated(anchors: usize, next: Option<&str>) -> Vec<String> {
     match next {
-        Some(command) => vec![format!("Recalibrated: {anchors} runs kept as anchors. The next search stands on them:"), format!("  {command}")],
+        Some(command) => vec![
+            format!("Recalibrated: {anchors} runs kept as anchors. The next search stands on them:"),
+            format!("  {command}"),
+        ],
         None => vec![format!("{anchors} runs can be anchors: add --anchors DIR to keep them for the next search.")],
     }
 }
@@ -67,7 +75,12 @@ pub fn text(shown: &Shown, anchors: usize, next: Option<&str>) {
     for row in &shown.finalists {
         let mut cells = vec![place(row)];
         cells.extend(metrics.iter().map(|m| pair(row, *m)));
-        cells.extend([off(row, shown.objective), format!("{:.0} %", 100.0 * row.band), row.moved.word().into(), row.name.clone()]);
+        cells.extend([
+            off(row, shown.objective),
+            band(row, shown.objective),
+            row.moved.word().into(),
+            row.name.clone(),
+        ]);
         table.row(cells);
     }
     table.lines().iter().for_each(|line| println!("{line}"));
@@ -78,26 +91,36 @@ pub fn text(shown: &Shown, anchors: usize, next: Option<&str>) {
 /// The verdict for a CI summary or a comment.
 pub fn markdown(shown: &Shown, next: Option<&str>) -> String {
     let metrics = metrics(shown);
-    let mut lines = vec!["## Measured finalists".to_string(), String::new(), format!("**{}** {}.", shown.winner.verdict, counts(shown)), String::new()];
+    let mut lines = vec![
+        "## Measured finalists".to_string(),
+        String::new(),
+        format!("**{}** {}.", shown.winner.verdict, counts(shown)),
+        String::new(),
+    ];
     let heads: Vec<&str> = metrics.iter().map(|m| m.label()).collect();
     lines.push(format!("| rank | finalist | {} | off | band | moved |", heads.join(" | ")));
     lines.push(format!("|---|---|{}---|---|---|", "---|".repeat(metrics.len())));
     for row in &shown.finalists {
         let cells: Vec<String> = metrics.iter().map(|m| pair(row, *m)).collect();
         lines.push(format!(
-            "| {} | {} | {} | {} | {:.0} % | {} |",
+            "| {} | {} | {} | {} | {} | {} |",
             place(row),
             row.name.replace('|', "\\|"),
             cells.join(" | "),
             off(row, shown.objective),
-            100.0 * row.band,
+            band(row, shown.objective),
             row.moved.word()
         ));
     }
     lines.extend([String::new(), "Each cell: predicted > measured.".to_string()]);
     lines.extend(notes(shown).into_iter().map(|note| format!("- {note}")));
     if let Some(command) = next {
-        lines.extend([String::new(), "The next search stands on these runs:".to_string(), String::new(), format!("    {command}")]);
+        lines.extend([
+            String::new(),
+            "The next search stands on these runs:".to_string(),
+            String::new(),
+            format!("    {command}"),
+        ]);
     }
     lines.join("\n").replace(" > ", " → ") + "\n"
 }

@@ -153,11 +153,21 @@ fn print(campaign: &Campaign, outcome: &Outcome, store: &Store, as_json: bool) -
         let text = serde_json::to_string_pretty(&summary).map_err(|e| Error::input("--json", e.to_string(), ""))?;
         println!("{text}");
     } else {
-        let columns = [("TTFT ms", true), ("TPOT ms", true), ("tok/s", true), ("ok", true), ("bad", true), ("C", true), ("finalist", false)];
+        let columns = [
+            ("TTFT ms", true),
+            ("TPOT ms", true),
+            ("tok/s", true),
+            ("ok", true),
+            ("bad", true),
+            ("C", true),
+            ("finalist", false),
+        ];
         let mut table = Table::new(&columns);
         for result in &results {
             let Some(p) = result.point() else { continue };
-            let mean = |d: &Option<crate::measure::stats::Distribution>| d.as_ref().map_or("-".into(), |d| format!("{:.2}", d.mean));
+            let mean = |d: &Option<crate::measure::stats::Distribution>| {
+                d.as_ref().map_or("-".into(), |d| format!("{:.2}", d.mean))
+            };
             table.row(vec![
                 mean(&p.metrics.ttft_ms),
                 mean(&p.metrics.tpot_ms),

@@ -2,8 +2,8 @@
 
 pub mod anchored;
 mod answer;
-mod emit;
 pub(super) mod arguments;
+mod emit;
 pub(super) mod inputs;
 mod progress;
 pub(super) mod reasons;
