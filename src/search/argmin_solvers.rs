@@ -80,7 +80,7 @@ impl Anneal for Remote {
             let signed = if unit(&mut rng) < 0.5 { -steps } else { steps };
             let there = moved[at] + signed / size;
             // Reflected at the walls.
-            moved[at] = if there < 0.0 || there >= 1.0 { moved[at] - signed / size } else { there }.clamp(0.0, 1.0);
+            moved[at] = if (0.0..1.0).contains(&there) { there } else { moved[at] - signed / size }.clamp(0.0, 1.0);
         }
         Ok(moved)
     }
