@@ -158,6 +158,7 @@ pub fn record() -> RunRecord {
         top,
         closest: None,
         obstacle: None,
+        sensitivity: None,
         why: vec!["It serves 12 % more tokens per GPU than the best point of the next layout.".to_string()],
         binds: vec![
             "Weight reads take 41 % of TPOT: a larger batch spreads them, but TTFT stands at its limit.".to_string(),

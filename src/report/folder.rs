@@ -1,7 +1,7 @@
 //! The folder `reports/<run>/`: checked before the search, written beside its place, moved there when complete.
 
 use super::html::{Beside, page};
-use super::plots::{Chart, breakdown, fronts, png, svg};
+use super::plots::{Chart, breakdown, fronts, png, svg, tornado};
 use super::points::PointsWriter;
 use super::record::RunRecord;
 use super::shortlist::shortlist;
@@ -105,6 +105,9 @@ impl ReportFolder {
             self.write_chart("cost", &chart)?;
         }
         self.write_chart("breakdown", &breakdown::breakdown(record))?;
+        if let Some(chart) = tornado::tornado(record) {
+            self.write_chart("sensitivity", &chart)?;
+        }
         self.write_json("run.json", record)?;
         self.write_json("shortlist.json", &shortlist(record))?;
         let place = self.publish()?;

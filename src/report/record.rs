@@ -1,6 +1,7 @@
 //! Everything a run found, in one serialisable struct: what was asked, what was searched, what came out and how far
 //! the figures can be trusted. Every rendering reads this struct and computes nothing of its own.
 
+use super::sensitivity::Sensitivity;
 use crate::catalog::Document;
 use crate::config::Deployment;
 use crate::memory::MemoryPlan;
@@ -75,6 +76,9 @@ pub struct RunRecord {
     pub warnings: Vec<String>,
     /// What each printed term means.
     pub definitions: Vec<Definition>,
+    /// What would change the recommendation, where it was asked for.
+    #[serde(default)]
+    pub sensitivity: Option<Sensitivity>,
     /// Wall time of the search, seconds.
     pub elapsed_s: f64,
     /// CPU time of the process, seconds.

@@ -44,6 +44,7 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> Value {
         "cost_front": all(&record.cost_front),
         "calibration": record.calibration,
         "warnings": record.warnings,
+        "sensitivity": record.sensitivity,
         "elapsed_s": record.elapsed_s,
         "cpu_s": record.cpu_s,
         "report": report.map(|p| p.display().to_string()),

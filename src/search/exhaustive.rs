@@ -9,6 +9,7 @@ use crate::objective::Objective;
 use crate::serve::{Evaluation, Refusal};
 use crate::space::{Neighbour, Space};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Points the even sample aims at.
@@ -43,19 +44,27 @@ impl<E: Evaluator> Search<'_, E> {
 
     /// Looks at every point, or at those it came to before somebody set `interrupted`.
     pub fn run_until(&self, progress: &(dyn Fn(u64) + Sync), interrupted: &AtomicBool) -> Outcome {
+        let layouts = self.space.len() / self.space.layout_len();
+        self.tally(0..layouts, progress, interrupted).finish(self.space.len())
+    }
+
+    /// Looks at some layouts, by number.
+    pub(super) fn tally(
+        &self,
+        layouts: Range<u64>,
+        progress: &(dyn Fn(u64) + Sync),
+        interrupted: &AtomicBool,
+    ) -> Tally {
         let layout = self.space.layout_len();
-        let tally = (0..self.space.len() / layout)
-            .into_par_iter()
-            .map(|at| {
-                if interrupted.load(Ordering::Relaxed) {
-                    return Tally::default();
-                }
-                let tally = self.layout(at * layout);
-                progress(layout);
-                tally
-            })
-            .reduce(Tally::default, Tally::merge);
-        tally.finish(self.space.len())
+        let look = |at: u64| {
+            if interrupted.load(Ordering::Relaxed) {
+                return Tally::default();
+            }
+            let tally = self.layout(at * layout);
+            progress(layout);
+            tally
+        };
+        layouts.into_par_iter().map(look).reduce(Tally::default, Tally::merge)
     }
 
     /// One point, from scratch.

@@ -13,6 +13,7 @@ pub mod merit;
 pub mod problem;
 pub mod random;
 pub mod sequential;
+pub mod shard;
 pub mod tally;
 
 pub use backend::{Ask, Backend, Dimension, Domain, History, Observation, Stop};

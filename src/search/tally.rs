@@ -167,25 +167,31 @@ impl Tally {
         keep_front(&mut self.cost_front, |e| e.metrics.usd_per_m_total.map(|usd| -usd));
     }
 
-    pub fn finish(mut self, points: u64) -> Outcome {
+    /// In the order of an answer.
+    pub fn settled(mut self) -> Self {
         self.prune();
         keep_best(&mut self.kept);
         self.kept.sort_by(Found::order);
         self.layouts.sort_by(Found::order);
         self.sample.sort_by_key(|s| s.index);
-        let mut groups: Vec<Group> = self.groups.into_values().collect();
+        self
+    }
+
+    pub fn finish(self, points: u64) -> Outcome {
+        let this = self.settled();
+        let mut groups: Vec<Group> = this.groups.into_values().collect();
         groups.sort_by(|a, b| b.count.cmp(&a.count).then(a.reason.cmp(&b.reason)));
         Outcome {
             points,
-            looked: self.looked,
-            legal: self.legal,
-            feasible: self.feasible,
+            looked: this.looked,
+            legal: this.legal,
+            feasible: this.feasible,
             groups,
-            layouts: self.layouts,
-            front: self.front,
-            cost_front: self.cost_front,
-            sample: self.sample,
-            kept: self.kept,
+            layouts: this.layouts,
+            front: this.front,
+            cost_front: this.cost_front,
+            sample: this.sample,
+            kept: this.kept,
         }
     }
 }

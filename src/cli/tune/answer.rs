@@ -67,6 +67,7 @@ pub fn record<E: Evaluator>(
         calibration: trust_in(inputs, best.map(|f| inputs.space.deployment(f.index)).as_ref()),
         warnings: reasons::warnings(inputs, outcome),
         definitions: definitions(inputs),
+        sensitivity: None,
         elapsed_s: 0.0,
         cpu_s: 0.0,
     }

@@ -2,10 +2,13 @@
 
 use crate::cli::anchor::flags::AnchorFlags;
 use crate::objective::Slo;
+use crate::search::shard::Part;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
 /// Search a space of deployments without a GPU and recommend one.
+///
+/// `inferasim-tune merge --help` joins the parts of a search, `inferasim-tune dispatch --help` spreads them over a cluster.
 ///
 /// Exit codes: 0 an answer, 2 an error in input or environment, 3 nothing feasible.
 #[derive(Debug, Parser)]
@@ -56,10 +59,13 @@ pub struct Arguments {
     /// Seed of the backend's random choices; equal seeds give equal answers
     #[arg(long, value_name = "S", default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
+    /// Look at part I of N of the space (0 to N-1) and write it to a file in --out, for `inferasim-tune merge`
+    #[arg(long, value_name = "I/N", value_parser = part, conflicts_with = "budget")]
+    pub shard: Option<Part>,
     /// Continue the interrupted run of this report folder: its own flags count, but for --budget, --json and --no-report
     #[arg(long, value_name = "RUN", conflicts_with_all = [
         "target", "model", "isl", "osl", "range_ratio", "prefix_hit_rate", "concurrency", "engine", "engine_version",
-        "space", "objective", "slo", "backend", "seed", "calibration", "anchors", "nodes", "gpus", "top", "out",
+        "space", "objective", "slo", "backend", "seed", "calibration", "anchors", "nodes", "gpus", "top", "out", "shard",
     ])]
     pub resume: Option<PathBuf>,
     /// Fitted constants: a built-in name or a YAML file
@@ -86,6 +92,9 @@ pub struct Arguments {
     /// Labels of the runner that has the GPUs [default: self-hosted and the target's name]
     #[arg(long, value_name = "LABEL", value_delimiter = ',', requires = "emit")]
     pub runner: Vec<String>,
+    /// Say what one step of each knob and other assumptions (bandwidth, prefix hits, price) would change
+    #[arg(long)]
+    pub sensitivity: bool,
     /// Folder for reports
     #[arg(long, default_value = "reports")]
     pub out: PathBuf,
@@ -102,6 +111,8 @@ pub struct Arguments {
 pub enum BackendName {
     /// Every point
     Exhaustive,
+    /// Every point where that takes seconds, else the swarm
+    Auto,
     /// An even, random choice (Sobol): the yardstick
     Random,
     /// Simulated annealing, eight chains
@@ -112,6 +123,15 @@ pub enum BackendName {
     Ego,
     /// NSGA-II, for the front
     Evolve,
+}
+
+/// `0/4`: the first of four parts.
+fn part(text: &str) -> Result<Part, String> {
+    let parsed = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match parsed {
+        Some((index, of)) if index < of && of <= 100_000 => Ok(Part { index, of }),
+        _ => Err("give I/N with I from 0 to N-1 and N up to 100000, e.g. 0/4".to_string()),
+    }
 }
 
 /// The limits of one word on the command line.

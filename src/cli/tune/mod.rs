@@ -3,13 +3,17 @@
 pub mod anchored;
 mod answer;
 pub(super) mod arguments;
+mod dispatch;
 mod emit;
 pub(super) mod inputs;
 mod interrupt;
+mod merge;
 mod progress;
 pub(super) mod reasons;
 mod resume;
 mod searching;
+mod sensitivity;
+mod shard;
 pub(super) mod trust;
 
 pub use arguments::Arguments;
@@ -18,7 +22,9 @@ use crate::error::exit;
 use crate::report::terminal::{self, Style};
 use crate::report::{ReportFolder, folder, time};
 use crate::search::Search;
+use crate::search::shard::Shard;
 use crate::{Error, Result};
+use clap::Parser;
 use inputs::Inputs;
 use progress::cpu_seconds;
 use resume::Earlier;
@@ -29,12 +35,34 @@ use std::time::Instant;
 /// # Errors
 /// Bad input, and a report folder that cannot be written (before the search starts).
 pub fn run(arguments: Arguments) -> Result<u8> {
+    let (arguments, earlier) = Earlier::read(arguments)?;
+    answer_with(arguments, earlier, None)
+}
+
+/// The commands beside the search itself, by the first word after the program's name.
+///
+/// # Errors
+/// Those of the command.
+pub fn main() -> Result<u8> {
+    let words = || std::iter::once("inferasim-tune".to_string()).chain(std::env::args().skip(2));
+    match std::env::args().nth(1).as_deref() {
+        Some("merge") => merge::run(&merge::Arguments::parse_from(words())),
+        Some("dispatch") => dispatch::run(&dispatch::Arguments::parse_from(words())),
+        _ => run(Arguments::parse()),
+    }
+}
+
+/// Searches, goes on with an earlier search, or joins the parts of one; then reports.
+fn answer_with(arguments: Arguments, earlier: Option<Earlier>, parts: Option<Vec<Shard>>) -> Result<u8> {
     let started = Instant::now();
     let date = time::utc_now();
-    let (arguments, earlier) = Earlier::read(arguments)?;
     let inputs = Inputs::load(&arguments)?;
     emit::check(&arguments)?;
     let evaluator = anchored::AnchoredProjector::new(&inputs, &arguments)?;
+    let fingerprint = inputs.fingerprint(&evaluator);
+    if let Some(part) = arguments.shard {
+        return shard::write(&inputs, &evaluator, &arguments, part, fingerprint);
+    }
     let mut folder = match &earlier {
         _ if arguments.no_report => None,
         Some(earlier) => Some(earlier.folder()?),
@@ -45,11 +73,11 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     };
     // The program by name: where it lies on this machine is nobody's business.
     let words = || std::iter::once("inferasim-tune".to_string()).chain(std::env::args().skip(1)).collect();
-    let words: Vec<String> = earlier.as_ref().map_or_else(words, |e| e.arguments().to_vec());
-    let fingerprint = inputs.fingerprint(&evaluator);
+    let told = earlier.as_ref().map(|e| e.arguments()).or(parts.as_ref().map(|p| p[0].arguments.as_slice()));
+    let words: Vec<String> = told.map_or_else(words, <[String]>::to_vec);
     let kept = match (earlier, &mut folder) {
         (Some(earlier), _) => Some(earlier.kept(&fingerprint)?),
-        (None, Some(folder)) if !searching::looks_at_all(&inputs.space, &arguments) => {
+        (None, Some(folder)) if parts.is_none() && !searching::looks_at_all(&inputs.space, &arguments) => {
             Some(resume::start(folder, fingerprint, &words, &date)?)
         }
         _ => None,
@@ -60,9 +88,15 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         objective: &inputs.objective,
         evaluator: &evaluator,
     };
-    let (outcome, how) = searching::search(&search, &arguments, kept)?;
+    let (outcome, how) = match parts {
+        Some(parts) => merge::join(&search, &arguments, &parts, &inputs.fingerprint(&evaluator))?,
+        None => searching::search(&search, &arguments, kept)?,
+    };
     let mut record = answer::record(&inputs, &search, &outcome, how, arguments.top, (date, words));
     evaluator.describe(&mut record);
+    if arguments.sensitivity {
+        record.sensitivity = sensitivity::of(&inputs, &search, &outcome);
+    }
     if let Some(run) = folder.as_ref().and_then(ReportFolder::claimed).filter(|_| record.search.stop == "interrupted") {
         record.warnings.push(resume::advice(run));
     }

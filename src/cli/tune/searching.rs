@@ -21,6 +21,9 @@ use std::sync::atomic::Ordering;
 /// Evaluations of a backend that does not look at every point, where `--budget` says nothing.
 const BUDGET: u64 = 1000;
 
+/// Points up to which `auto` looks at all: a minute of one core at some 300,000 a second.
+const SECONDS: u64 = 20_000_000;
+
 /// Searches; says what was found and how.
 ///
 /// # Errors
@@ -44,13 +47,26 @@ pub fn search<E: Evaluator>(
     let searched = drive(&problem, backend.as_mut(), &limits, recorded, &witness)?;
     progress.finish();
     let outcome = problem.outcome(&searched);
-    let how = summary(arguments, backend.as_ref(), budget, &searched);
+    let mut how = summary(arguments, backend.as_ref(), budget, &searched);
+    how.notes.splice(0..0, choice(arguments, points, backend.name()));
     Ok((outcome, how))
 }
 
 /// Every point is to be looked at, without a journal: the closed form takes microseconds a point.
 pub fn looks_at_all(space: &Space, arguments: &Arguments) -> bool {
-    arguments.backend == BackendName::Exhaustive && arguments.budget.is_none_or(|b| b >= space.len())
+    let small = space.len() <= SECONDS;
+    let all = arguments.backend == BackendName::Exhaustive || (arguments.backend == BackendName::Auto && small);
+    all && arguments.budget.is_none_or(|b| b >= space.len())
+}
+
+/// What `auto` chose, and why; nothing for a backend that was named.
+fn choice(arguments: &Arguments, points: u64, chosen: &str) -> Option<String> {
+    let why = match arguments.budget {
+        Some(budget) if budget < points => format!("a budget of {budget} does not cover the space's {points} points"),
+        _ if points <= SECONDS => format!("all {points} points take seconds in closed form"),
+        _ => format!("{points} points are too many to look at each"),
+    };
+    (arguments.backend == BackendName::Auto).then(|| format!("auto chose {chosen}: {why}."))
 }
 
 fn backend(arguments: &Arguments) -> Box<dyn Backend> {
@@ -58,7 +74,7 @@ fn backend(arguments: &Arguments) -> Box<dyn Backend> {
         BackendName::Exhaustive => Box::new(Sequential::default()),
         BackendName::Random => Box::new(Random::new(arguments.seed)),
         BackendName::Anneal => Box::new(Argmin::anneal(arguments.seed)),
-        BackendName::Swarm => Box::new(Argmin::swarm(arguments.seed)),
+        BackendName::Swarm | BackendName::Auto => Box::new(Argmin::swarm(arguments.seed)),
         BackendName::Ego => Box::new(Ego::new(arguments.seed)),
         BackendName::Evolve => Box::new(Evolve::new(arguments.seed)),
     }
@@ -85,15 +101,20 @@ fn exhaustive<E: Evaluator>(search: &Search<'_, E>, arguments: &Arguments) -> (O
     progress.finish();
     let complete = outcome.looked == outcome.points;
     let stop = if complete || !interrupted.load(Ordering::Relaxed) { Stop::Exhausted } else { Stop::Interrupted };
-    let how = SearchSummary {
+    let how = of_all(&outcome, arguments, stop);
+    (outcome, how)
+}
+
+/// How an exhaustive search went, in one process or in parts.
+pub fn of_all(outcome: &Outcome, arguments: &Arguments, stop: Stop) -> SearchSummary {
+    SearchSummary {
         backend: "exhaustive".to_string(),
         seed: None,
         budget: arguments.budget,
         evaluations: outcome.legal,
         stop: stop.to_string(),
-        notes: Vec::new(),
-    };
-    (outcome, how)
+        notes: choice(arguments, outcome.points, "exhaustive").into_iter().collect(),
+    }
 }
 
 /// Counts evaluations for the progress bar, and keeps them.

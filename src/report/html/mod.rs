@@ -4,7 +4,7 @@ mod answer;
 mod evidence;
 mod tables;
 
-use super::plots::{Chart, breakdown, fronts, svg};
+use super::plots::{Chart, breakdown, fronts, svg, tornado};
 use super::record::{CalibrationLevel, RunRecord};
 use super::text::html as esc;
 use crate::Result;
@@ -82,6 +82,10 @@ fn plots(record: &RunRecord) -> Result<String> {
     if !chart.bars.is_empty() {
         let plot = inline(&chart, "Time of one output token by part")?;
         body.push_str(&format!("<section><h2>Where the time goes</h2>{plot}</section>\n"));
+    }
+    if let Some(chart) = tornado::tornado(record) {
+        let plot = inline(&chart, "Change of the objective with each knob and assumption")?;
+        body.push_str(&format!("<section><h2>What would change it</h2>{plot}</section>\n"));
     }
     Ok(body)
 }

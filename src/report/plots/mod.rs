@@ -10,5 +10,6 @@ pub mod labels;
 pub mod parity;
 pub mod raster_text;
 pub mod scatter;
+pub mod tornado;
 
 pub use canvas::{Canvas, Chart, png, svg};

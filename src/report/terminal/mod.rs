@@ -47,6 +47,7 @@ pub fn answer(record: &RunRecord, style: Style) -> String {
         groups("Illegal", &record.illegal, style),
         top_ten(record, style),
         recommendation(record, style),
+        sensitivity(record, style),
         calibration(record, style),
         list("Warnings", &record.warnings, style),
         definitions(record, style),
@@ -227,6 +228,14 @@ fn describe(candidate: &Candidate) -> String {
         d.kv_dtype,
         d.max_num_batched_tokens
     )
+}
+
+/// What would change the recommendation; nothing unless it was asked for.
+fn sensitivity(record: &RunRecord, style: Style) -> Vec<String> {
+    let Some(sensitivity) = &record.sensitivity else { return Vec::new() };
+    let shifts = sensitivity.assumptions.iter().map(|s| s.sentence());
+    let texts: Vec<String> = shifts.chain(sensitivity.knobs.iter().map(|k| k.sentence())).collect();
+    list(&format!("Sensitivity of {}", record.objective.label), &texts, style)
 }
 
 /// How far to trust the figures.
