@@ -37,7 +37,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("planner", &["search", "objective", "space", "config", "catalog", "yaml"]),
     // Measured figures; they meet projected ones in `anchor` alone.
     ("measure", &["catalog", "yaml", "model", "target", "config", "workload"]),
-    ("anchor", &["catalog", "yaml", "measure", "serve", "cost", "memory", "model", "target", "config", "workload"]),
+    (
+        "anchor",
+        &["catalog", "yaml", "measure", "sim", "serve", "cost", "memory", "model", "target", "config", "workload"],
+    ),
     // Renderings: they read the structs of an answer and compute nothing.
     ("export", &["catalog::nearest", "model", "config", "workload"]),
     (
@@ -58,7 +61,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "serve::ServingMetrics",
         ],
     ),
-    ("report::fidelity", &["anchor::score", "anchor::trial"]),
+    ("report::fidelity", &["anchor::score", "anchor::trial", "anchor::open_loop"]),
+    ("report::open_loop", &["anchor::open_loop"]),
     // The command line ties everything together, and nothing uses it.
     (
         "cli",
