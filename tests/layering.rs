@@ -39,8 +39,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("measure", &["catalog", "yaml", "model", "target", "config", "workload"]),
     (
         "anchor",
-        &["catalog", "yaml", "measure", "sim", "serve", "cost", "memory", "model", "target", "config", "workload"],
+        &[
+            "catalog",
+            "yaml",
+            "measure",
+            "objective",
+            "sim",
+            "serve",
+            "cost",
+            "memory",
+            "model",
+            "target",
+            "config",
+            "workload",
+        ],
     ),
+    ("anchor::harvest", &["catalog", "yaml", "measure", "report::time"]),
     // Renderings: they read the structs of an answer and compute nothing.
     ("export", &["catalog::nearest", "model", "config", "workload"]),
     (
