@@ -128,7 +128,7 @@ fn runs_of_steps_end_at_the_instant_of_single_steps() {
             records.push((format!("{:?}", keep.0), report.engines[0].steps));
         }
         assert!(records[0] == records[1], "{engine}");
-        assert!(records[0].1 > 10_000, "{engine}: {} steps", records[0].1);
+        assert!(records[0].1 > 1_000, "{engine}: {} steps", records[0].1);
     }
 }
 

@@ -381,10 +381,8 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 fn priorities_wait_as_cobham_says() {
     // Two classes at one server without preemption (Cobham 1954): mean residual work W0 = λ·E[S²]/2 = 40 · 0.02²/2 =
     // 8 ms of service of 20 ms; the first class waits W0/(1 − ρ1), the second W0/((1 − ρ1)(1 − ρ)); ρ1 = 0.24, ρ = 0.8.
-    let load = LoadSpec {
-        priorities: vec![(1, 0.3), (7, 1.0)],
-        ..open(40.0, Lengths::Fixed(1), Lengths::Fixed(1), 100_000)
-    };
+    let load =
+        LoadSpec { priorities: vec![(1, 0.3), (7, 1.0)], ..open(40.0, Lengths::Fixed(1), Lengths::Fixed(1), 100_000) };
     let mut engine = single_server();
     engine.serve_by_priority().unwrap();
     let mut keep = Keep::default();
