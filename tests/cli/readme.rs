@@ -13,7 +13,9 @@ fn commands_of_the_readme_exist() {
     assert!(commands.len() > 10, "{commands:?}");
     for words in commands {
         let (help, words) = if words[0] == "-tune" {
-            (tune("--help"), &words[1..])
+            let own = words.get(1).filter(|w| ["merge", "dispatch"].contains(w)).copied().unwrap_or_default();
+            let to_it = words.iter().position(|w| *w == "--").unwrap_or(words.len());
+            (tune(&format!("{own} --help")), &words[1..to_it])
         } else {
             (inferasim(&format!("{} --help", words[0])), &words[1..])
         };
