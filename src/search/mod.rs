@@ -1,9 +1,12 @@
 //! Which deployments of a space are best? Search sees the model of serving only through [`Evaluator`].
 
+pub mod advice;
 pub mod exhaustive;
 pub mod explain;
+pub mod finalists;
 pub mod tally;
 
+pub use advice::Advice;
 pub use exhaustive::{Search, Verdict};
 pub use tally::{Found, Group, Outcome, Reason, Rejected, Sample, Why};
 
