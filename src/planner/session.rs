@@ -10,7 +10,7 @@ use super::transcript::Transcript;
 use crate::search::{Evaluator, Search, Verdict};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ pub enum End {
 impl End {
     /// The model finished its search, rather than being given up.
     pub fn is_proper(&self) -> bool {
-        matches!(self, End::Plateau | End::Done | End::Exhausted)
+        matches!(self, End::Plateau | End::Done | End::Budget(_) | End::Exhausted)
     }
 }
 
@@ -77,6 +77,15 @@ impl fmt::Display for End {
     }
 }
 
+/// What is known of a point that is yet to be evaluated.
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    /// It belongs to the seed sweep.
+    seeded: bool,
+    /// What the model expects.
+    value: Option<f64>,
+}
+
 /// A search led by a model.
 pub struct Session<'a, E: Evaluator> {
     search: &'a Search<'a, E>,
@@ -87,8 +96,8 @@ pub struct Session<'a, E: Evaluator> {
     transcript: Transcript,
     budget: Budget,
     history: History,
-    pending: VecDeque<(u64, Option<f64>)>,
-    expected: Vec<(u64, f64)>,
+    pending: VecDeque<(u64, Expected)>,
+    expected: HashMap<u64, Expected>,
     errors: Vec<String>,
     round: usize,
     barren: usize,
@@ -126,7 +135,8 @@ impl<'a, E: Evaluator> Session<'a, E> {
             "start",
             json!({ "schema": super::transcript::SCHEMA, "model": model, "seed": seed, "limits": budget.limits }),
         );
-        let pending = super::seeds::seeds(search).into_iter().map(|index| (index, None)).collect();
+        let seed_sweep = super::seeds::seeds(search).into_iter();
+        let pending = seed_sweep.map(|index| (index, Expected { seeded: true, value: None })).collect();
         Self {
             search,
             model,
@@ -137,7 +147,7 @@ impl<'a, E: Evaluator> Session<'a, E> {
             budget,
             history: History::default(),
             pending,
-            expected: Vec::new(),
+            expected: HashMap::new(),
             errors: Vec::new(),
             round: 0,
             barren: 0,
@@ -155,20 +165,45 @@ impl<'a, E: Evaluator> Session<'a, E> {
             self.next_round();
         }
         let count = most.min(self.pending.len());
-        let taken: Vec<(u64, Option<f64>)> = self.pending.drain(..count).collect();
-        self.expected.extend(taken.iter().filter_map(|(index, expects)| Some((*index, (*expects)?))));
+        let taken: Vec<(u64, Expected)> = self.pending.drain(..count).collect();
+        self.expected.extend(taken.iter().copied());
         taken.into_iter().map(|(index, _)| index).collect()
     }
 
-    /// What came of a point, whoever proposed it.
-    pub fn tell(&mut self, index: u64) {
-        let expects = self.expected.iter().find(|(at, _)| *at == index).map(|(_, value)| *value);
-        let by = match (self.round, expects) {
-            (0, _) => By::Seed,
-            (_, Some(_)) => By::Model,
-            (_, None) => By::Other,
+    /// A point was evaluated, with its score where it is feasible. What others proposed is kept where it is better than
+    /// everything before.
+    pub fn tell(&mut self, index: u64, score: Option<f64>) {
+        let expects = self.expected.get(&index).copied();
+        let by = match &expects {
+            Some(Expected { seeded: true, .. }) => By::Seed,
+            Some(_) => By::Model,
+            None => By::Other,
         };
-        self.note(index, by, expects);
+        let worth_a_word = by != By::Other || score.is_some_and(|s| self.history.best_score().is_none_or(|b| s > b));
+        if worth_a_word {
+            self.note(index, by, expects.and_then(|e| e.value));
+        }
+    }
+
+    /// A point of an earlier run.
+    pub fn restore(&mut self, index: u64) {
+        self.pending.retain(|(at, _)| *at != index);
+        self.note(index, By::Other, None);
+    }
+
+    /// Name of the model.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Points of the seed sweep that were tried.
+    pub fn seeded(&self) -> usize {
+        self.history.entries().iter().filter(|e| e.by == By::Seed).count()
+    }
+
+    /// Points the model proposed, by itself or through a tool.
+    pub fn proposed(&self) -> usize {
+        self.history.entries().iter().filter(|e| matches!(e.by, By::Model | By::Tool)).count()
     }
 
     /// Why the model is asked no more, once that is so.
@@ -235,7 +270,7 @@ impl<'a, E: Evaluator> Session<'a, E> {
             if let Some(known) = self.history.of(candidate.index) {
                 reply.errors.push(format!("Tried before: {}.", known.settings));
             } else {
-                self.pending.push_back((candidate.index, candidate.expects));
+                self.pending.push_back((candidate.index, Expected { seeded: false, value: candidate.expects }));
             }
         }
         self.transcript.write(
@@ -323,7 +358,7 @@ impl<'a, E: Evaluator> Session<'a, E> {
                 let line = self.note(index, By::Tool, None);
                 if !known {
                     // The search counts and keeps it like any other point.
-                    self.pending.push_back((index, None));
+                    self.pending.push_back((index, Expected { seeded: false, value: None }));
                 }
                 if explain { format!("{line}\n{}", self.details(index)) } else { line }
             }

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -29,12 +29,12 @@ impl Transcript {
         Self { out: None, secret: None, failed: None }
     }
 
-    /// Starts a file. Every occurrence of `secret` is blotted out, wherever it turns up: a server may echo it.
+    /// Starts a file, or goes on with that of an interrupted run. Every occurrence of `secret` is blotted out, wherever it turns up: a server may echo it.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn create(path: &Path, secret: Option<String>) -> Result<Self> {
-        let file = File::create(path).map_err(|e| {
+        let file = OpenOptions::new().append(true).create(true).open(path).map_err(|e| {
             Error::input(format!("planner transcript {}", path.display()), e.to_string(), "Choose another report folder")
         })?;
         Ok(Self { out: Some((path.to_path_buf(), BufWriter::new(file))), secret, failed: None })
@@ -75,6 +75,7 @@ pub struct Replay {
     answers: VecDeque<(Option<Value>, std::result::Result<Completion, Fault>)>,
     asked: usize,
     apart: Option<usize>,
+    model: Option<String>,
 }
 
 impl Replay {
@@ -89,6 +90,7 @@ impl Replay {
         })?;
         let mut answers = VecDeque::new();
         let mut request = None;
+        let mut model = None;
         let lines: Vec<&str> = text.lines().collect();
         for (at, line) in lines.iter().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let parsed: std::result::Result<Value, _> = serde_json::from_str(line);
@@ -99,6 +101,7 @@ impl Replay {
             };
             let answer = |field: &str| parsed.get(field).cloned().unwrap_or(Value::Null);
             match parsed.get("kind").and_then(Value::as_str) {
+                Some("start") => model = answer("model").as_str().map(str::to_string),
                 Some("request") => request = Some(answer("body")),
                 Some("reply") => {
                     let reply = serde_json::from_value(answer("reply")).map_err(|e| bad(&origin, at, &e.to_string()))?;
@@ -116,7 +119,12 @@ impl Replay {
             let repair = "Give the planner.jsonl of a run in which the model answered";
             return Err(Error::input(format!("--planner-replay {origin}"), "holds no answer", repair));
         }
-        Ok(Self { origin, answers, asked: 0, apart: None })
+        Ok(Self { origin, answers, asked: 0, apart: None, model })
+    }
+
+    /// The model that answered.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
     }
 
     /// The first request that differs from the recorded one, counted from 1.

@@ -59,7 +59,10 @@ pub struct Arguments {
     /// GPUs at hand, for less than whole nodes [default: all of the nodes]
     #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "nodes")]
     pub gpus: Option<u32>,
-    /// Layouts in the shortlist, each at its best load
+    /// Deployments in shortlist.json: those whose measurement teaches most
+    #[arg(long, value_name = "N", default_value_t = 8, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub shortlist: u32,
+    /// Layouts in the ranking, each at its best load
     #[arg(long, default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub top: u32,
     /// Folder for reports

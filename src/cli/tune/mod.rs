@@ -3,6 +3,8 @@
 pub mod anchored;
 mod answer;
 pub(super) mod arguments;
+mod bands;
+mod finalists;
 pub(super) mod inputs;
 mod progress;
 pub(super) mod reasons;
@@ -18,6 +20,9 @@ use crate::{Error, Result};
 use inputs::Inputs;
 use progress::{Progress, cpu_seconds};
 use std::time::Instant;
+
+/// Seed of the clustering and of the ranking played through for the shortlist.
+const SEED: u64 = 1;
 
 /// Runs the search; the exit code says whether anything is feasible.
 ///
@@ -45,6 +50,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     progress.finish();
     let mut record = answer::record(&inputs, &search, &outcome, arguments.top, date);
     evaluator.describe(&mut record);
+    record.shortlist = finalists::finalists(&inputs, &evaluator, &outcome, arguments.shortlist as usize, SEED);
     record.elapsed_s = started.elapsed().as_secs_f64();
     record.cpu_s = cpu_seconds().unwrap_or(record.elapsed_s);
     if let Some(folder) = &mut folder {
