@@ -150,7 +150,7 @@ fn a_model_that_repeats_itself_is_moved_then_given_up() {
 #[test]
 fn rounds_without_a_better_point_end_the_search() {
     // Each round another point, none better than what the seeds found.
-    let server = Server::start(|at, _| plan(json!([{ "settings": { "tp": 8, "concurrency": [1, 4, 16, 64, 128][at % 5] } }])));
+    let server = Server::start(|at, _| plan(json!([{ "settings": { "tp": 8, "concurrency": ([1, 4, 16, 64, 128][at % 5]) } }])));
     let world = world();
     let search = world.search();
     let mut session = Session::new(&search, parts(&server.url, LIMITS, Transcript::none()));
@@ -228,7 +228,7 @@ fn what_a_server_does_not_take_is_left_out() {
 fn budgets_hold() {
     let spent = |limits: Limits| {
         let world = world();
-        let server = Server::start(|at, _| plan(json!([{ "settings": { "tp": [1, 2, 4, 8][at % 4], "concurrency": [512, 256, 128, 64, 16][at % 5] } }])));
+        let server = Server::start(|at, _| plan(json!([{ "settings": { "tp": ([1, 2, 4, 8][at % 4]), "concurrency": ([512, 256, 128, 64, 16][at % 5]) } }])));
         let search = world.search();
         let mut session = Session::new(&search, parts(&server.url, limits, Transcript::none()));
         run(&mut session);
