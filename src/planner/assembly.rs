@@ -42,10 +42,8 @@ impl Assembly {
         }
         if let Some(usage) = value.get("usage").filter(|u| u.is_object()) {
             let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
-            self.completion.usage = Some(Usage {
-                prompt_tokens: count("prompt_tokens"),
-                completion_tokens: count("completion_tokens"),
-            });
+            self.completion.usage =
+                Some(Usage { prompt_tokens: count("prompt_tokens"), completion_tokens: count("completion_tokens") });
             self.seen = true;
         }
         let Some(choice) = value.get("choices").and_then(|c| c.get(0)) else { return Ok(()) };
@@ -169,7 +167,10 @@ mod tests {
     #[test]
     fn tool_calls_come_in_pieces() {
         let piece = |at: u64, id: Value, name: Value, arguments: &str| {
-            delta(json!({"tool_calls": [{"index": at, "id": id, "function": {"name": name, "arguments": arguments}}]}), None)
+            delta(
+                json!({"tool_calls": [{"index": at, "id": id, "function": {"name": name, "arguments": arguments}}]}),
+                None,
+            )
         };
         let whole = assembled(&[
             piece(0, json!("a"), json!("best"), ""),

@@ -102,8 +102,7 @@ impl Live {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| broken(&e))?;
         let head = Arc::new(Mutex::new(Head::default()));
         // Everything the library would read from the environment is set here; the key is added by the sender.
-        let config =
-            OpenAIConfig::new().with_api_base(base).with_api_key("").with_org_id("").with_project_id("");
+        let config = OpenAIConfig::new().with_api_base(base).with_api_key("").with_org_id("").with_project_id("");
         let sender = Sender { http, key, head: head.clone() };
         let client = Client::with_config(config).with_http_service(sender);
         Ok(Self { runtime, client, head, timeout: endpoint.timeout, left_out: Vec::new(), interrupted })
@@ -265,7 +264,11 @@ pub fn base(url: &str) -> Result<String> {
 
 fn bearer(key: &str) -> Result<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| {
-        Error::input("the planner's key", "holds a line break or another character no header takes", "Set the key alone")
+        Error::input(
+            "the planner's key",
+            "holds a line break or another character no header takes",
+            "Set the key alone",
+        )
     })?;
     value.set_sensitive(true);
     Ok(value)

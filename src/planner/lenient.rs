@@ -255,7 +255,10 @@ mod tests {
     #[test]
     fn habits_of_models_are_read() {
         assert_eq!(only("{'tp': 4, \"ep\": 2,}"), json!({"tp": 4, "ep": 2}));
-        assert_eq!(only("{tp: 4, kv: fp8, on: True, off: None} # done"), json!({"tp": 4, "kv": "fp8", "on": true, "off": null}));
+        assert_eq!(
+            only("{tp: 4, kv: fp8, on: True, off: None} # done"),
+            json!({"tp": 4, "kv": "fp8", "on": true, "off": null})
+        );
         assert_eq!(only("{\"a\": 1 /* why */, // because\n \"b\": 2}"), json!({"a": 1, "b": 2}));
         assert_eq!(only("<think>{\"tp\": 9}</think>{\"tp\": 1}"), json!({"tp": 1}));
         assert_eq!(find("<think>{\"tp\": 9}"), []);

@@ -88,7 +88,9 @@ pub fn read(text: &str, space: &Space, base: u64) -> Reply {
     reply.done = best.value.get("done").and_then(Value::as_bool).unwrap_or(false);
     let listed = listed(&best.value);
     if listed.is_empty() && !reply.done {
-        reply.errors.push("The reply lists no candidates. Give `candidates`, a list of objects with `settings`.".to_string());
+        reply
+            .errors
+            .push("The reply lists no candidates. Give `candidates`, a list of objects with `settings`.".to_string());
     }
     if listed.len() > MOST {
         reply.errors.push(format!("{} candidates, of which the first {MOST} are taken.", listed.len()));
@@ -129,8 +131,19 @@ fn listed(value: &Value) -> Vec<&Value> {
 
 const SETTINGS: [&str; 5] = ["settings", "deployment", "config", "knobs", "parameters"];
 const REMARKS: [&str; 13] = [
-    "why", "rationale", "reason", "expects", "expected", "expectation", "name", "id", "rank", "hypothesis", "notes",
-    "note", "done",
+    "why",
+    "rationale",
+    "reason",
+    "expects",
+    "expected",
+    "expectation",
+    "name",
+    "id",
+    "rank",
+    "hypothesis",
+    "notes",
+    "note",
+    "done",
 ];
 
 /// One candidate.

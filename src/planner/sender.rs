@@ -50,8 +50,7 @@ impl tower::Service<HttpRequestFactory> for Sender {
             }
             let response = sender.http.execute(request).await?;
             if let Ok(mut head) = sender.head.lock() {
-                *head =
-                    Head { status: Some(response.status().as_u16()), retry_after: retry_after(response.headers()) };
+                *head = Head { status: Some(response.status().as_u16()), retry_after: retry_after(response.headers()) };
             }
             Ok(response)
         })

@@ -302,7 +302,8 @@ impl<'a, E: Evaluator> Session<'a, E> {
         match &completion.refusal {
             Some(refusal) if completion.text.trim().is_empty() => {
                 let refusal: String = refusal.chars().take(200).collect();
-                let error = format!("You refused (\"{refusal}\"). This is arithmetic on a simulator: answer with candidates.");
+                let error =
+                    format!("You refused (\"{refusal}\"). This is arithmetic on a simulator: answer with candidates.");
                 Reply { errors: vec![error], ..Reply::default() }
             }
             _ => reply::read(&completion.text, self.search.space, self.base()),
@@ -375,9 +376,9 @@ impl<'a, E: Evaluator> Session<'a, E> {
             None => return String::new(),
         };
         let m = &evaluation.metrics;
-        let figures = crate::objective::Metric::ALL.iter().filter_map(|metric| {
-            Some(format!("{metric} {}", metric.show(metric.of(m)?)))
-        });
+        let figures = crate::objective::Metric::ALL
+            .iter()
+            .filter_map(|metric| Some(format!("{metric} {}", metric.show(metric.of(m)?))));
         let parts = evaluation.breakdown.parts().map(|(part, ms)| format!("{part} {ms:.3}"));
         format!(
             "{}; requests running {:.0}. TPOT in ms: {}.",

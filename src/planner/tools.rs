@@ -24,9 +24,7 @@ pub fn definitions(space: &Space) -> Value {
     });
     let few = json!({ "type": "object", "properties": { "n": { "type": "integer", "minimum": 1, "maximum": LINES } } });
     let knob = json!({ "type": "object", "properties": { "knob": { "type": "string" } } });
-    let tool = |name: &str, about: &str, parameters: &Value| {
-        json!({ "type": "function", "function": { "name": name, "description": about, "parameters": parameters } })
-    };
+    let tool = |name: &str, about: &str, parameters: &Value| json!({ "type": "function", "function": { "name": name, "description": about, "parameters": parameters } });
     json!([
         tool("evaluate", "Predict one point; knobs left out keep the values of the best point so far.", &settings),
         tool("explain", "Predict one point and say where its time and memory go.", &settings),
@@ -77,7 +75,11 @@ fn legal_values(knob: Option<&str>, space: &Space) -> String {
         None => (0..KNOBS.len()).map(told).collect::<Vec<_>>().join("\n"),
         Some(name) => match KNOBS.iter().position(|k| *k == name) {
             Some(at) => told(at),
-            None => format!("There is no knob `{}`. Knobs: {}.", name.chars().take(60).collect::<String>(), KNOBS.join(", ")),
+            None => format!(
+                "There is no knob `{}`. Knobs: {}.",
+                name.chars().take(60).collect::<String>(),
+                KNOBS.join(", ")
+            ),
         },
     }
 }

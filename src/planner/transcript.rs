@@ -35,7 +35,11 @@ impl Transcript {
     /// The file cannot be written.
     pub fn create(path: &Path, secret: Option<String>) -> Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path).map_err(|e| {
-            Error::input(format!("planner transcript {}", path.display()), e.to_string(), "Choose another report folder")
+            Error::input(
+                format!("planner transcript {}", path.display()),
+                e.to_string(),
+                "Choose another report folder",
+            )
         })?;
         Ok(Self { out: Some((path.to_path_buf(), BufWriter::new(file))), secret, failed: None })
     }
@@ -86,7 +90,11 @@ impl Replay {
     pub fn open(path: &Path) -> Result<Self> {
         let origin = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|e| {
-            Error::input(format!("--planner-replay {origin}"), e.to_string(), "Give the planner.jsonl of an earlier run")
+            Error::input(
+                format!("--planner-replay {origin}"),
+                e.to_string(),
+                "Give the planner.jsonl of an earlier run",
+            )
         })?;
         let mut answers = VecDeque::new();
         let mut request = None;
@@ -104,11 +112,13 @@ impl Replay {
                 Some("start") => model = answer("model").as_str().map(str::to_string),
                 Some("request") => request = Some(answer("body")),
                 Some("reply") => {
-                    let reply = serde_json::from_value(answer("reply")).map_err(|e| bad(&origin, at, &e.to_string()))?;
+                    let reply =
+                        serde_json::from_value(answer("reply")).map_err(|e| bad(&origin, at, &e.to_string()))?;
                     answers.push_back((request.take(), Ok(reply)));
                 }
                 Some("fault") => {
-                    let fault = serde_json::from_value(answer("fault")).map_err(|e| bad(&origin, at, &e.to_string()))?;
+                    let fault =
+                        serde_json::from_value(answer("fault")).map_err(|e| bad(&origin, at, &e.to_string()))?;
                     answers.push_back((request.take(), Err(fault)));
                 }
                 Some(_) => {}

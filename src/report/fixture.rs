@@ -65,7 +65,8 @@ pub fn candidate(rank: u64, tp: u32, ep: u32, replicas: u32, concurrency: u32) -
 /// A candidate with bands of a tenth.
 fn finalist(candidate: &Candidate) -> Finalist {
     let m = candidate.metrics();
-    let range = |key: &str, value: f64| FigureRange { key: key.to_string(), value, low: value / 1.1, high: value * 1.1 };
+    let range =
+        |key: &str, value: f64| FigureRange { key: key.to_string(), value, low: value / 1.1, high: value * 1.1 };
     Finalist {
         candidate: candidate.clone(),
         role: if candidate.rank == 1 { "best" } else { "diverse" }.to_string(),

@@ -5,7 +5,7 @@ use super::Evaluator;
 use super::exhaustive::{Search, Verdict};
 use super::tally::{Found, Reason, Rejected};
 use crate::serve::Evaluation;
-use crate::space::Setting;
+use crate::space::{Setting, settings::is_cut};
 use std::cmp::Ordering;
 
 /// Values of one knob that are looked at.
@@ -14,6 +14,8 @@ const VALUES: usize = 48;
 const WORTH: f64 = 0.01;
 /// Most points that differ in two knobs.
 const PAIRS: usize = 6000;
+/// Most other cuts of the model.
+const CUTS: usize = 256;
 /// Smallest gain worth a word.
 const NOTICEABLE: f64 = 1e-3;
 
@@ -31,29 +33,37 @@ pub struct Advice {
 }
 
 impl<E: Evaluator> Search<'_, E> {
-    /// Looks at a point and at those one knob away; where these gain little, at those two knobs away.
+    /// Looks at a point and at those one knob away; where these gain little, at those two knobs away; where these gain
+    /// nothing, at other cuts of the model (tp, pp, ep and attention_dp together) with one more knob.
     pub fn advise(&self, index: u64) -> Advice {
         let verdict = self.verdict(index);
         let ones: Vec<(usize, Verdict)> =
             self.space.one_turn(index, VALUES).into_iter().map(|(knob, at)| (knob, self.verdict(at))).collect();
         let mut best = best_of(ones.iter().map(|(_, v)| v), &verdict);
-        let pairs;
+        let (pairs, cuts);
         if best.is_none_or(|b| gain(&verdict, b) < WORTH) {
             pairs = self.pairs(index);
             best = best_of(pairs.iter().chain(best), &verdict);
+        }
+        if best.is_none() {
+            cuts = self.cuts(index);
+            best = best_of(cuts.iter(), &verdict);
         }
         let next = best.map(Verdict::index);
         let change = next.map_or_else(Vec::new, |to| self.space.difference(index, to));
         let text = match (&verdict, best) {
             (Verdict::Feasible(found), None) => {
-                format!("{}. No change of one or two knobs raises it.", self.state(found))
+                format!("{}. No change of one or two knobs, and no other cut, raises it.", self.state(found))
             }
             (Verdict::Feasible(found), Some(better)) => {
                 let also = self.also(index, &verdict, &ones, next);
                 format!("{}. Set {}: {}.{also}", self.state(found), joined(&change), self.outcome(&verdict, better))
             }
             (Verdict::Rejected(_, rejected), None) => {
-                format!("{}. No change of one or two knobs helps.", self.blocked_by(rejected).trim_end_matches('.'))
+                format!(
+                    "{}. No change of one or two knobs, and no other cut, helps.",
+                    self.blocked_by(rejected).trim_end_matches('.')
+                )
             }
             (Verdict::Rejected(_, rejected), Some(better)) => format!(
                 "{}. Set {}: {}.",
@@ -76,12 +86,25 @@ impl<E: Evaluator> Search<'_, E> {
         points.into_iter().step_by(step).map(|point| self.verdict(point)).collect()
     }
 
+    fn cuts(&self, index: u64) -> Vec<Verdict> {
+        let mut points: Vec<u64> = Vec::new();
+        for cut in self.space.other_cuts(index, CUTS) {
+            if self.legality.layout_violations(&self.space.deployment(cut), self.space.gpus(cut)).is_empty() {
+                points.push(cut);
+                let turns = self.space.one_turn(cut, VALUES).into_iter().filter(|(knob, _)| !is_cut(*knob));
+                points.extend(turns.map(|(_, point)| point));
+            }
+        }
+        points.into_iter().map(|point| self.verdict(point)).collect()
+    }
+
     /// `tok_s_per_gpu 5210 at tp 1, 8 replicas, concurrency 64, keeps every limit (ttft_ms 180 of 500); bound by weight
     /// reads (54 % of TPOT)`.
     fn state(&self, found: &Found) -> String {
         let metrics = &found.evaluation.metrics;
         let limits: Vec<String> = self.objective.slos.iter().filter_map(|slo| slo.kept(metrics)).collect();
-        let kept = if limits.is_empty() { String::new() } else { format!(", keeps every limit ({})", limits.join(", ")) };
+        let kept =
+            if limits.is_empty() { String::new() } else { format!(", keeps every limit ({})", limits.join(", ")) };
         let deployment = self.space.deployment(found.index);
         format!("{} at {deployment}{kept}; {}", self.figure(&found.evaluation), binding(&found.evaluation))
     }
@@ -112,7 +135,12 @@ impl<E: Evaluator> Search<'_, E> {
                 format!("{kept}, {}", self.figure(&b.evaluation))
             }
             (_, Verdict::Rejected(reason, rejected)) => {
-                format!("nearer, but still out: {} ({:.2}x)", self.reason_name(reason), rejected.distance)
+                let far = match reason {
+                    Reason::Slo(_) => format!(" ({:.2}x)", rejected.distance),
+                    Reason::Memory => format!(" (by {:.0} % of a GPU)", rejected.distance * 100.0),
+                    Reason::NoModel(_) | Reason::Illegal(_) => String::new(),
+                };
+                format!("nearer, but still out: {}{far}", self.reason_name(reason))
             }
         }
     }

@@ -322,7 +322,9 @@ mod tests {
 
     #[test]
     fn the_same_field_gives_the_same_list() {
-        let field: Vec<_> = (0..40).map(|i| contender(-f64::from(i % 7) * 0.01, 0.05, &[f64::from(i), f64::from(i * i % 11)])).collect();
+        let field: Vec<_> = (0..40)
+            .map(|i| contender(-f64::from(i % 7) * 0.01, 0.05, &[f64::from(i), f64::from(i * i % 11)]))
+            .collect();
         assert_eq!(choose(&field, 9, 5), choose(&field, 9, 5));
         assert_eq!(choose(&field, 9, 5).len(), 9);
     }

@@ -78,6 +78,30 @@ impl Space {
         found
     }
 
+    /// Numbers of the points that cut the model otherwise (tp, pp, ep, attention_dp) and agree in all else; at most
+    /// about `most`, evenly chosen.
+    pub fn other_cuts(&self, index: u64, most: usize) -> Vec<u64> {
+        let digits = self.radix.digits(index);
+        let mut cuts = vec![digits];
+        for (knob, size) in self.sizes().into_iter().enumerate() {
+            if !is_cut(knob) {
+                continue;
+            }
+            let turned = |cut: &[usize; KNOBS.len()]| {
+                let cut = *cut;
+                (0..size).map(move |digit| {
+                    let mut turned = cut;
+                    turned[knob] = digit;
+                    turned
+                })
+            };
+            cuts = cuts.iter().flat_map(turned).collect();
+        }
+        cuts.retain(|cut| *cut != digits);
+        let step = cuts.len().div_ceil(most.max(1)).max(1);
+        cuts.into_iter().step_by(step).map(|cut| self.radix.index(cut)).collect()
+    }
+
     /// A plain point to begin with: no pipeline stages, expert or attention groups, all GPUs, the middle of the rest.
     pub fn middle(&self) -> u64 {
         let mut digits = self.sizes();
@@ -113,6 +137,11 @@ impl Space {
             _ => self.concurrency[digit].to_string(),
         }
     }
+}
+
+/// A knob says how one instance is cut.
+pub fn is_cut(knob: usize) -> bool {
+    matches!(KNOBS[knob], "tp" | "pp" | "ep" | "attention_dp")
 }
 
 /// The same word, or the same number.

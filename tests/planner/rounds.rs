@@ -2,7 +2,7 @@
 
 use crate::server::{Answer, Asked, Server, plan};
 use crate::world::World;
-use inferasim::planner::{Budget, Briefing, End, Endpoint, Limits, Live, Parts, Replay, Session, Transcript};
+use inferasim::planner::{Briefing, Budget, End, Endpoint, Limits, Live, Parts, Replay, Session, Transcript};
 use inferasim::search::Evaluator;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -65,7 +65,9 @@ fn a_model_is_told_the_task_and_its_candidates_are_evaluated() {
     assert_eq!(asked[0].path, "/v1/chat/completions");
     assert!(asked[0].headers.contains(&("authorization".into(), "Bearer hunter2-secret".into())));
     let system = asked[0].body["messages"][0]["content"].as_str().unwrap();
-    for part in ["maximise tok_s_per_gpu under ttft_ms <= 500", "- tp: 1, 2, 4 or 8", "- concurrency: 1, 4, 16", "a model"] {
+    for part in
+        ["maximise tok_s_per_gpu under ttft_ms <= 500", "- tp: 1, 2, 4 or 8", "- concurrency: 1, 4, 16", "a model"]
+    {
         assert!(system.contains(part), "{part} not in {system}");
     }
     let first = user(&asked[0]);
@@ -77,8 +79,8 @@ fn a_model_is_told_the_task_and_its_candidates_are_evaluated() {
 #[test]
 fn tools_are_answered_and_what_they_evaluate_counts() {
     let calls = Answer::Tools(vec![
-        ("evaluate", json!({ "settings": { "tp": 2, "concurrency": 64 } })),
-        ("explain", json!({ "settings": { "tp": 2, "concurrency": 16 } })),
+        ("evaluate", json!({ "settings": { "tp": 8, "concurrency": 16 } })),
+        ("explain", json!({ "settings": { "tp": 4, "concurrency": 4 } })),
         ("legal_values", json!({ "knob": "tp" })),
         ("best", json!({ "n": 2 })),
         ("history", json!({})),
@@ -92,7 +94,7 @@ fn tools_are_answered_and_what_they_evaluate_counts() {
     let told: Vec<&str> =
         messages.iter().filter(|m| m["role"] == "tool").map(|m| m["content"].as_str().unwrap()).collect();
     assert_eq!(told.len(), 7);
-    assert!(told[0].starts_with("tp=2 concurrency=64: tok_s_per_gpu "), "{}", told[0]);
+    assert!(told[0].starts_with("tp=8 concurrency=16: tok_s_per_gpu "), "{}", told[0]);
     assert!(told[1].contains("TPOT in ms: GEMM "), "{}", told[1]);
     assert_eq!(told[2], "tp: 1, 2, 4 or 8");
     assert!(told[5].contains("There is no tool `reboot`"));
@@ -150,7 +152,8 @@ fn a_model_that_repeats_itself_is_moved_then_given_up() {
 #[test]
 fn rounds_without_a_better_point_end_the_search() {
     // Each round another point, none better than what the seeds found.
-    let server = Server::start(|at, _| plan(json!([{ "settings": { "tp": 8, "concurrency": ([1, 4, 16, 64, 128][at % 5]) } }])));
+    let server =
+        Server::start(|at, _| plan(json!([{ "settings": { "tp": 8, "concurrency": ([1, 4, 16, 64, 128][at % 5]) } }])));
     let world = world();
     let search = world.search();
     let mut session = Session::new(&search, parts(&server.url, LIMITS, Transcript::none()));
@@ -162,7 +165,8 @@ fn rounds_without_a_better_point_end_the_search() {
 fn a_busy_endpoint_is_waited_for_as_long_as_it_asks() {
     let done = Answer::Text("{\"candidates\": [], \"done\": true}".into());
     let began = Instant::now();
-    let (end, _, server) = ended(vec![Answer::Status(429, "retry-after: 1\r\n", "{\"error\":{\"message\":\"slow\"}}"), done.clone()]);
+    let (end, _, server) =
+        ended(vec![Answer::Status(429, "retry-after: 1\r\n", "{\"error\":{\"message\":\"slow\"}}"), done.clone()]);
     assert_eq!((end, server.asked().len()), (End::Done, 2));
     assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
     let (end, _, server) = ended(vec![Answer::Status(429, "retry-after: 3600\r\n", "{}"), done.clone()]);
@@ -228,7 +232,11 @@ fn what_a_server_does_not_take_is_left_out() {
 fn budgets_hold() {
     let spent = |limits: Limits| {
         let world = world();
-        let server = Server::start(|at, _| plan(json!([{ "settings": { "tp": ([1, 2, 4, 8][at % 4]), "concurrency": ([512, 256, 128, 64, 16][at % 5]) } }])));
+        let server = Server::start(|at, _| {
+            plan(
+                json!([{ "settings": { "tp": ([1, 2, 4, 8][at % 4]), "concurrency": ([512, 256, 128, 64, 16][at % 5]) } }]),
+            )
+        });
         let search = world.search();
         let mut session = Session::new(&search, parts(&server.url, limits, Transcript::none()));
         run(&mut session);
@@ -296,4 +304,13 @@ fn files_that_are_no_transcript_are_refused() {
     assert!(refused("{\"a\":1}\n\n{}\n").contains("x.jsonl:1: no `kind`"));
     assert!(refused("{\"kind\":\"reply\",\"reply\":7}\n\n").contains("x.jsonl:1"));
     assert!(Replay::open(&folder.path().join("absent")).is_err());
+}
+
+#[test]
+fn a_server_that_does_not_stream_is_asked_not_to() {
+    let whole = json!({ "choices": [{ "message": { "content": "{\"done\": true}" }, "finish_reason": "stop" }] });
+    let (end, _, server) = ended(vec![Answer::Whole(whole)]);
+    assert_eq!(end, End::Done);
+    let streamed: Vec<bool> = server.asked().iter().map(|a| a.body["stream"] == json!(true)).collect();
+    assert_eq!(streamed, [true, false]);
 }

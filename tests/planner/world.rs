@@ -40,11 +40,6 @@ impl World {
     }
 
     pub fn search(&self) -> Search<'_, Projector> {
-        Search {
-            space: &self.space,
-            legality: &self.legality,
-            objective: &self.objective,
-            evaluator: &self.projector,
-        }
+        Search { space: &self.space, legality: &self.legality, objective: &self.objective, evaluator: &self.projector }
     }
 }

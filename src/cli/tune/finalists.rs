@@ -31,7 +31,8 @@ pub fn finalists(
     for found in outcome.front.iter().chain(&outcome.cost_front) {
         points.entry(found.index).or_insert((*found, false)).1 = true;
     }
-    let field: Vec<Entry> = points.into_values().map(|(found, on_front)| Entry::new(inputs, evaluator, found, on_front)).collect();
+    let field: Vec<Entry> =
+        points.into_values().map(|(found, on_front)| Entry::new(inputs, evaluator, found, on_front)).collect();
     let Some(winner) = field.iter().find(|e| e.found.index == best.index) else { return Vec::new() };
     let (top, reach) = (winner.score, winner.band);
     let contenders: Vec<Contender> = field
