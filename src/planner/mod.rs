@@ -6,6 +6,7 @@
 //! figures come from the projector alone.
 
 pub mod assembly;
+pub mod backend;
 pub mod budget;
 pub mod channel;
 pub mod client;

@@ -73,6 +73,11 @@ impl<'a> AnchoredProjector<'a> {
         Some(set.basis(deployment, deployment.concurrency))
     }
 
+    /// The anchors it stands on.
+    pub fn anchors(&self) -> Option<&AnchorSet> {
+        self.anchors.as_ref()
+    }
+
     /// Says what the figures rest on, and how sure the choice is.
     pub fn describe(&self, record: &mut RunRecord) {
         let Some(set) = &self.anchors else { return };
