@@ -53,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "workload",
         ],
     ),
+    ("anchor::import", &["report::time"]),
     ("anchor::harvest", &["catalog", "yaml", "measure", "report::time"]),
     // Renderings: they read the structs of an answer and compute nothing.
     ("export", &["catalog::nearest", "model", "config", "workload"]),
@@ -74,6 +75,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "serve::ServingMetrics",
         ],
     ),
+    ("report::roofline", &["anchor::roofline"]),
     ("report::fidelity", &["anchor::score", "anchor::trial"]),
     // The command line ties everything together, and nothing uses it.
     (

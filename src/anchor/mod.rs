@@ -13,6 +13,7 @@ pub mod measured;
 pub mod profile;
 pub mod regime;
 pub mod residual_fit;
+pub mod roofline;
 pub mod score;
 pub mod set;
 pub mod store;
