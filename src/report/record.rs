@@ -43,12 +43,18 @@ pub struct RunRecord {
     pub max_model_len: u32,
     /// Points enumerated, legal and feasible.
     pub counts: Counts,
+    /// How the points were chosen, and why no more were.
+    #[serde(default)]
+    pub search: SearchSummary,
     /// Points that no engine accepts, by reason, most frequent first.
     pub illegal: Vec<Group>,
     /// Legal points that do not fit or break an SLO, by reason, most frequent first.
     pub rejected: Vec<Group>,
     /// The best feasible points, best first; ranks count from 1.
     pub top: Vec<Candidate>,
+    /// The deployments worth measuring, best first.
+    #[serde(default)]
+    pub shortlist: Vec<Finalist>,
     /// The recommendation; absent where nothing is feasible.
     pub best: Option<Candidate>,
     /// Where nothing is feasible: the point that comes nearest, and what blocks it.
@@ -200,11 +206,31 @@ impl fmt::Display for SloLimit {
     }
 }
 
-/// How many points there were; `points = legal + illegal`, `legal = feasible + rejected`.
+/// How the points were chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SearchSummary {
+    /// Name of the backend.
+    pub backend: String,
+    /// Seed of its random choices; absent for a backend without any.
+    pub seed: Option<u64>,
+    /// Most evaluations, where they were limited.
+    pub budget: Option<u64>,
+    /// Legal points evaluated.
+    pub evaluations: u64,
+    /// `exhausted`, `budget`, `converged` or `interrupted`.
+    pub stop: String,
+    /// What else is to be said of the choice of points, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// How many points there were; `points = legal + illegal + unseen`, `legal = feasible + rejected`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Combinations enumerated.
+    /// Combinations of the space.
     pub points: u64,
+    /// Combinations nobody looked at: the search was selective, or ended early.
+    #[serde(default)]
+    pub unseen: u64,
     /// Combinations an engine accepts.
     pub legal: u64,
     /// Legal ones that fit and keep every SLO.
@@ -247,6 +273,42 @@ impl Candidate {
     pub fn metrics(&self) -> &ServingMetrics {
         &self.evaluation.metrics
     }
+}
+
+/// A deployment worth measuring, and what a measurement is to be held against.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finalist {
+    /// The deployment; its rank counts among the finalists.
+    pub candidate: Candidate,
+    /// `best`, `diverse`, `informative` or `next`.
+    pub role: String,
+    /// The same in a sentence.
+    pub reason: String,
+    /// No other point beats it in throughput per GPU and speed per user at once.
+    pub on_front: bool,
+    /// Probability that it is the best of the list.
+    pub win_probability: f64,
+    /// What measuring it is expected to say about which is best, bits.
+    pub information_bits: f64,
+    /// Its figures with their bands.
+    pub ranges: Vec<FigureRange>,
+    /// Share of measurements that a band is expected to hold.
+    pub band_coverage: f64,
+    /// What the bands rest on.
+    pub band_origin: String,
+}
+
+/// A predicted figure and the ends of its band.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FigureRange {
+    /// The figure's name, e.g. `tpot_ms`.
+    pub key: String,
+    /// The prediction.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
 }
 
 /// The point nearest to running in a space where none does; it has no figures.

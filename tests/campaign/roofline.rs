@@ -10,7 +10,9 @@ fn a_sweep_is_placed_and_answers_its_three_questions() {
     let server = StreamServer::start(|_| steady(Duration::from_millis(30), Duration::from_millis(5), 8, 100));
     let folder = tempfile::tempdir().unwrap();
     let mut whole = entry(1, "");
-    for (key, value) in [("max_num_batched_tokens", json!(8192)), ("max_num_seqs", json!(256)), ("memory_fraction", json!(0.9))] {
+    for (key, value) in
+        [("max_num_batched_tokens", json!(8192)), ("max_num_seqs", json!(256)), ("memory_fraction", json!(0.9))]
+    {
         whole[key] = value;
     }
     let file = write_shortlist(folder.path(), &[whole]);
@@ -23,7 +25,8 @@ fn a_sweep_is_placed_and_answers_its_three_questions() {
     );
     inferasim(&words).assert().code(0);
     let words = format!("roofline {} --target mi355x --out {}", out.display(), page.display());
-    let found: Value = serde_json::from_slice(&inferasim(&words).arg("--json").assert().code(0).get_output().stdout).unwrap();
+    let found: Value =
+        serde_json::from_slice(&inferasim(&words).arg("--json").assert().code(0).get_output().stdout).unwrap();
     let points = found["points"].as_array().unwrap();
     assert_eq!(points.len(), 2, "{found:#}");
     for p in points {

@@ -8,6 +8,7 @@ pub mod canvas;
 pub mod curves;
 pub mod fronts;
 pub mod labels;
+pub mod load_curve;
 pub mod parity;
 pub mod raster_text;
 pub mod scatter;
