@@ -8,6 +8,7 @@ pub mod fidelity;
 pub mod fit;
 pub mod import;
 pub mod measured;
+pub mod pools;
 pub mod profile;
 pub mod regime;
 pub mod residual_fit;

@@ -23,6 +23,8 @@ pub enum Bound {
     Host,
     /// Prefill work interleaved with decode.
     Prefill,
+    /// The prefill pool works all the time; requests queue before it.
+    PrefillPool,
     /// KV memory: fewer requests run than were asked for.
     KvCapacity,
     /// The engine's sequence limit: fewer requests run than were asked for.
@@ -39,6 +41,7 @@ impl fmt::Display for Bound {
             Bound::KernelFloors => "kernel floors",
             Bound::Host => "host overhead",
             Bound::Prefill => "prefill interference",
+            Bound::PrefillPool => "prefill pool",
             Bound::KvCapacity => "KV capacity",
             Bound::SequenceLimit => "sequence limit",
         })
