@@ -37,7 +37,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("planner", &["search", "objective", "space", "config", "catalog", "yaml"]),
     // Measured figures; they meet projected ones in `anchor` alone.
     ("measure", &["catalog", "yaml", "model", "target", "config", "workload"]),
-    ("anchor", &["catalog", "yaml", "measure", "serve", "cost", "memory", "model", "target", "config", "workload"]),
+    (
+        "anchor",
+        &[
+            "catalog",
+            "yaml",
+            "measure",
+            "objective",
+            "serve",
+            "cost",
+            "memory",
+            "model",
+            "target",
+            "config",
+            "workload",
+        ],
+    ),
+    ("anchor::harvest", &["catalog", "yaml", "measure", "report::time"]),
     // Renderings: they read the structs of an answer and compute nothing.
     ("export", &["catalog::nearest", "model", "config", "workload"]),
     (
