@@ -60,12 +60,15 @@ fn check(name: &str, errors: &Errors, bar_pct: f64) {
     assert!(median <= bar_pct, "{name}: median error {median:.1} % over {n} times, bar {bar_pct} %");
 }
 
+/// File, target, activation format, implementation words, our format, bar in %.
+type GemmCase = (&'static str, &'static str, &'static str, &'static [&'static str], WeightFormat, f64);
+
 #[test]
 fn dense_products_on_amd() {
     let Some(folder) = common::data("kernels") else { return };
     let tables = OpTables::built_in().unwrap();
     // Implementation words, table format, and the upper end of the published held-out medians for it.
-    let cases: [(&str, &str, &str, &[&str], WeightFormat, f64); 5] = [
+    let cases: [GemmCase; 5] = [
         (
             "gfx950_gemm.csv",
             "mi355x",
@@ -153,11 +156,12 @@ fn all_reduce_on_nvidia() {
     let Some(folder) = common::data("kernels") else { return };
     let tables = OpTables::built_in().unwrap();
     let cases = [
-        ("b200", "vLLM_custom_graph", EngineFamily::Vllm, 35.0),
+        ("b200", "vLLM_custom_graph", EngineFamily::Vllm, 13.0),
         ("h100", "vLLM_custom_graph", EngineFamily::Vllm, 13.0),
         ("h200", "vLLM_custom_graph", EngineFamily::Vllm, 13.0),
         ("h200", "TRTLLM", EngineFamily::Trtllm, 15.0),
-        ("h200", "SGLang_CustomAllReduce_graph", EngineFamily::Sglang, 13.0),
+        // Two releases in one table, the newer up to half slower.
+        ("h200", "SGLang_CustomAllReduce_graph", EngineFamily::Sglang, 22.0),
     ];
     for (name, kernel, engine, bar) in cases {
         let target = Target::load(name).unwrap();

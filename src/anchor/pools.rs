@@ -30,7 +30,7 @@ pub fn recorded(point: &MeasuredPoint) -> Result<(RecordedPool, RecordedPool), S
     let pool = |text: &str, instances: u32| -> Result<RecordedPool, String> {
         let words: Vec<&str> = text.split([' ', '(', ')', ',']).filter(|w| !w.is_empty()).collect();
         let gpus: u32 = words.get(1).and_then(|w| w.parse().ok()).ok_or_else(unknown)?;
-        if instances == 0 || gpus == 0 || gpus % instances != 0 {
+        if instances == 0 || gpus == 0 || !gpus.is_multiple_of(instances) {
             return Err(format!("{gpus} GPUs do not divide into {instances} instances"));
         }
         let number = |prefix: &str| words.iter().find_map(|w| w.strip_prefix(prefix)?.parse::<u32>().ok());
@@ -45,7 +45,7 @@ pub fn recorded(point: &MeasuredPoint) -> Result<(RecordedPool, RecordedPool), S
         let named = number("ep").or(point.ep).unwrap_or(1);
         // Data-parallel attention over ranks that share experts: the experts are spread over all of them.
         let ep = if dp_attention && tp == 1 { width } else { named.clamp(1, width) };
-        Ok(RecordedPool { instances, width, ep: if width % ep == 0 { ep } else { 1 }, dp_attention })
+        Ok(RecordedPool { instances, width, ep: if width.is_multiple_of(ep) { ep } else { 1 }, dp_attention })
     };
     Ok((pool(prefill, x)?, pool(decode, y)?))
 }

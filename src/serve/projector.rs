@@ -365,7 +365,8 @@ impl CompiledDeployment {
         // A full decode pool is full for the reason a single pool would be.
         let bound = bound.map(|b| if b == Bound::KvCapacity { capped.unwrap_or(b) } else { b });
         Evaluation {
-            metrics: self.metrics(&running, &answer),
+            // Where no pool is full every client is being served, in one pool or the other.
+            metrics: self.metrics(if bound.is_some() { &running } else { load }, &answer),
             bound: bound.unwrap_or_else(|| binding(&answer, &decode, &self.step)),
             breakdown: breakdown(&answer),
         }
