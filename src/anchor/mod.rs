@@ -10,6 +10,7 @@ pub mod fit;
 pub mod harvest;
 pub mod import;
 pub mod measured;
+pub mod open_loop;
 pub mod pools;
 pub mod profile;
 pub mod regime;
