@@ -104,7 +104,7 @@ impl Evaluation {
             Bound::KernelFloors => b.small_kernels_ms,
             Bound::Host => b.host_ms,
             Bound::Prefill => b.prefill_ms,
-            Bound::KvCapacity | Bound::SequenceLimit => return None,
+            Bound::PrefillPool | Bound::KvCapacity | Bound::SequenceLimit => return None,
         };
         Some(part / self.metrics.tpot_ms).filter(|share| *share > 0.0)
     }
