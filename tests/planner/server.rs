@@ -148,7 +148,10 @@ fn write(mut stream: TcpStream, answer: &Answer, streamed: bool) -> std::io::Res
         Answer::InBand(message) => format!("data: {}\n\n", json!({ "error": { "message": message } })),
         Answer::Status(status, headers, body) => {
             let length = body.len();
-            return write!(stream, "HTTP/1.1 {status} X\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}");
+            return write!(
+                stream,
+                "HTTP/1.1 {status} X\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+            );
         }
         Answer::Whole(value) => {
             let whole = value.to_string();
