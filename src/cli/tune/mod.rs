@@ -10,6 +10,7 @@ mod finalists;
 pub(super) mod inputs;
 mod interrupt;
 mod merge;
+mod planning;
 mod progress;
 pub(super) mod reasons;
 mod resume;
@@ -63,6 +64,7 @@ fn answer_with(arguments: Arguments, earlier: Option<Earlier>, parts: Option<Vec
     let date = time::utc_now();
     let inputs = Inputs::load(&arguments)?;
     emit::check(&arguments)?;
+    planning::check(&arguments)?;
     let evaluator = anchored::AnchoredProjector::new(&inputs, &arguments)?;
     let fingerprint = inputs.fingerprint(&evaluator);
     if let Some(part) = arguments.shard {
@@ -93,9 +95,10 @@ fn answer_with(arguments: Arguments, earlier: Option<Earlier>, parts: Option<Vec
         objective: &inputs.objective,
         evaluator: &evaluator,
     };
+    let place = folder.as_ref().and_then(ReportFolder::claimed);
     let (outcome, how) = match parts {
         Some(parts) => merge::join(&search, &arguments, &parts, &inputs.fingerprint(&evaluator))?,
-        None => searching::search(&search, &arguments, kept)?,
+        None => searching::search(&search, &inputs, &arguments, kept, place)?,
     };
     let mut record = answer::record(&inputs, &search, &outcome, how, arguments.top, (date, words));
     evaluator.describe(&mut record);
