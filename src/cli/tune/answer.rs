@@ -53,6 +53,7 @@ pub fn record<E: Evaluator>(
             listed: outcome.kept.len() as u64,
         },
         search: how,
+        verification: None,
         illegal: groups(illegal),
         rejected: groups(rejected),
         top: candidates(listed),

@@ -11,6 +11,7 @@ pub(super) mod reasons;
 mod resume;
 mod searching;
 pub(super) mod trust;
+mod verify;
 
 pub use arguments::Arguments;
 
@@ -60,8 +61,11 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         objective: &inputs.objective,
         evaluator: &evaluator,
     };
-    let (outcome, how) = searching::search(&search, &arguments, kept)?;
+    let (mut outcome, how) = searching::search(&search, &arguments, kept)?;
+    let verifies = arguments.verify.is_some() || !inputs.percentiles.is_empty();
+    let verification = verifies.then(|| verify::verify(&inputs, &mut outcome, &arguments)).transpose()?;
     let mut record = answer::record(&inputs, &search, &outcome, how, arguments.top, (date, words));
+    record.verification = verification;
     evaluator.describe(&mut record);
     if let Some(run) = folder.as_ref().and_then(ReportFolder::claimed).filter(|_| record.search.stop == "interrupted") {
         record.warnings.push(resume::advice(run));
