@@ -156,6 +156,9 @@ impl Tuning {
     }
 }
 
+/// Requests of a run that a fit simulates; means need no more.
+const FIT_REQUESTS: u64 = 1500;
+
 /// The projector's step times, tuned.
 struct Tuned(Box<dyn StepTime>, Tuning);
 
@@ -181,8 +184,9 @@ impl StepTime for Tuned {
 /// Simulates every run with the step cost that `calibration` gives, tuned on the runs of all other models: nothing is
 /// fitted on a run that is scored, nor on another of its model. Where there is one model only, nothing is fitted.
 pub fn score(runs: &[Run], calibration: &Calibration) -> Vec<ScoredRun> {
-    let all =
-        |tuning: Tuning| -> Vec<ScoredRun> { runs.par_iter().map(|run| scored(run, calibration, tuning)).collect() };
+    let all = |tuning: Tuning| -> Vec<ScoredRun> {
+        runs.par_iter().map(|run| scored(run, calibration, tuning, FIT_REQUESTS)).collect()
+    };
     let first = all(Tuning::NONE);
     let mut models: Vec<&str> = runs.iter().map(|r| family(&r.model)).collect();
     models.sort_unstable();
@@ -201,7 +205,7 @@ pub fn score(runs: &[Run], calibration: &Calibration) -> Vec<ScoredRun> {
         let final_scores: Vec<(usize, ScoredRun)> = (0..runs.len())
             .into_par_iter()
             .filter(own)
-            .map(|at| (at, scored(&runs[at], calibration, tuning)))
+            .map(|at| (at, scored(&runs[at], calibration, tuning, u64::MAX / 2)))
             .collect();
         final_scores.into_iter().for_each(|(at, score)| answer[at] = Some(score));
     }
@@ -213,7 +217,7 @@ fn family(model: &str) -> &str {
     model.rsplit('/').next().unwrap_or(model).trim_end_matches("-hf")
 }
 
-fn scored(run: &Run, calibration: &Calibration, tuning: Tuning) -> ScoredRun {
+fn scored(run: &Run, calibration: &Calibration, tuning: Tuning, most: u64) -> ScoredRun {
     let pair = |measured, simulated| Pair { measured, simulated };
     let mut row = ScoredRun {
         name: run.name.clone(),
@@ -225,7 +229,7 @@ fn scored(run: &Run, calibration: &Calibration, tuning: Tuning) -> ScoredRun {
         tpot: pair(run.tpot_ms, f64::NAN),
         e2e: pair(run.e2e_ms, f64::NAN),
     };
-    match simulated(run, calibration, tuning) {
+    match simulated(run, calibration, tuning, most) {
         Err(error) => row.refused = Some(error.to_string()),
         Ok(report) => {
             row.simulated_saturated = report.saturated;
@@ -238,7 +242,7 @@ fn scored(run: &Run, calibration: &Calibration, tuning: Tuning) -> ScoredRun {
     row
 }
 
-fn simulated(run: &Run, calibration: &Calibration, tuning: Tuning) -> Result<crate::sim::report::Report> {
+fn simulated(run: &Run, calibration: &Calibration, tuning: Tuning, most: u64) -> Result<crate::sim::report::Report> {
     let model = Model::load(&run.model)?;
     let gpu = run.hardware.split(['-', ' ']).next().unwrap_or_default().to_lowercase();
     let target = Target::load(&gpu)?;
@@ -269,7 +273,8 @@ fn simulated(run: &Run, calibration: &Calibration, tuning: Tuning) -> Result<cra
         Refusal::NoModel(found) => Error::input(&run.name, found, ""),
         Refusal::DoesNotFit(_) => Error::input(&run.name, "does not fit in memory", ""),
     })?;
-    let scenario = scenario(run, instance.engine.clone());
+    let mut scenario = scenario(run, instance.engine.clone());
+    scenario.load.requests = scenario.load.requests.min(scenario.warmup_requests + most);
     simulate(&scenario, Box::new(Tuned(instance.step_time(None), tuning)), &mut Unobserved)
 }
 

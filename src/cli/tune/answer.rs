@@ -215,5 +215,8 @@ pub fn json(record: &RunRecord, report: Option<&Path>) -> Value {
         rejected.insert("not looked at".to_string(), json!(record.counts.unseen));
     }
     document["rejected"] = rejected.into();
+    if let Some(verification) = &record.verification {
+        document["verification"] = json!(verification);
+    }
     document
 }

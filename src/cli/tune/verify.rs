@@ -143,16 +143,13 @@ impl Verifier<'_> {
             outcome.front.clear();
             outcome.cost_front.clear();
             outcome.kept.clear();
-            outcome.feasible = 0;
             return;
         };
         // What ranks above the best and was passed over at a higher load than one that failed goes with it.
         let at = outcome.kept.iter().position(|f| f.index == best).unwrap_or(0);
         let over: BTreeSet<u64> = outcome.kept[..at].iter().map(|f| f.index).collect();
         let out = |index: u64| self.failed.contains_key(&index) || over.contains(&index);
-        let before = outcome.kept.len();
         outcome.kept.retain(|f| !out(f.index));
-        outcome.feasible -= (before - outcome.kept.len()) as u64;
         outcome.front.retain(|f| !out(f.index));
         outcome.cost_front.retain(|f| !out(f.index));
         let size = self.inputs.space.layout_len();
