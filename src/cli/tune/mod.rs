@@ -8,6 +8,7 @@ mod emit;
 mod finalists;
 pub(super) mod inputs;
 mod interrupt;
+mod planning;
 mod progress;
 pub(super) mod reasons;
 mod resume;
@@ -40,6 +41,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let (arguments, earlier) = Earlier::read(arguments)?;
     let inputs = Inputs::load(&arguments)?;
     emit::check(&arguments)?;
+    planning::check(&arguments)?;
     let evaluator = anchored::AnchoredProjector::new(&inputs, &arguments)?;
     let mut folder = match &earlier {
         _ if arguments.no_report => None,
@@ -66,7 +68,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         objective: &inputs.objective,
         evaluator: &evaluator,
     };
-    let (mut outcome, how) = searching::search(&search, &arguments, kept)?;
+    let place = folder.as_ref().and_then(ReportFolder::claimed);
+    let (mut outcome, how) = searching::search(&search, &inputs, &arguments, kept, place)?;
     let verifies = arguments.verify.is_some() || !inputs.percentiles.is_empty();
     let verification = verifies.then(|| verify::verify(&inputs, &mut outcome, &arguments)).transpose()?;
     let mut record = answer::record(&inputs, &search, &outcome, how, arguments.top, (date, words));
