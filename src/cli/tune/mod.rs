@@ -18,6 +18,7 @@ mod searching;
 mod sensitivity;
 mod shard;
 pub(super) mod trust;
+mod verify;
 
 pub use arguments::Arguments;
 
@@ -96,11 +97,14 @@ fn answer_with(arguments: Arguments, earlier: Option<Earlier>, parts: Option<Vec
         evaluator: &evaluator,
     };
     let place = folder.as_ref().and_then(ReportFolder::claimed);
-    let (outcome, how) = match parts {
+    let (mut outcome, how) = match parts {
         Some(parts) => merge::join(&search, &arguments, &parts, &inputs.fingerprint(&evaluator))?,
         None => searching::search(&search, &inputs, &arguments, kept, place)?,
     };
+    let verifies = arguments.verify.is_some() || !inputs.percentiles.is_empty();
+    let verification = verifies.then(|| verify::verify(&inputs, &mut outcome, &arguments)).transpose()?;
     let mut record = answer::record(&inputs, &search, &outcome, how, arguments.top, (date, words));
+    record.verification = verification;
     evaluator.describe(&mut record);
     if arguments.sensitivity {
         record.sensitivity = sensitivity::of(&inputs, &search, &outcome);

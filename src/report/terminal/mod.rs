@@ -47,6 +47,7 @@ pub fn answer(record: &RunRecord, style: Style) -> String {
         groups("Illegal", &record.illegal, style),
         top_ten(record, style),
         recommendation(record, style),
+        verified(record, style),
         sensitivity(record, style),
         calibration(record, style),
         list("Warnings", &record.warnings, style),
@@ -54,6 +55,11 @@ pub fn answer(record: &RunRecord, style: Style) -> String {
     ];
     let lines: Vec<String> = blocks.into_iter().filter(|b| !b.is_empty()).map(|b| b.join("\n") + "\n").collect();
     lines.join("\n")
+}
+
+/// What the simulation said of the best points.
+pub fn verified(record: &RunRecord, style: Style) -> Vec<String> {
+    record.verification.as_ref().map_or_else(Vec::new, |v| list("Simulated", &v.lines(), style))
 }
 
 /// What was searched and how many points there were.
