@@ -1,5 +1,6 @@
 //! The flags of `inferasim-tune`.
 
+use super::planning::PlannerFlags;
 use crate::cli::anchor::flags::AnchorFlags;
 use crate::objective::Slo;
 use clap::{Parser, ValueEnum};
@@ -60,8 +61,13 @@ pub struct Arguments {
     #[arg(long, value_name = "RUN", conflicts_with_all = [
         "target", "model", "isl", "osl", "range_ratio", "prefix_hit_rate", "concurrency", "engine", "engine_version",
         "space", "objective", "slo", "backend", "seed", "calibration", "anchors", "nodes", "gpus", "top", "shortlist", "out",
+        "planner_url", "planner_model", "planner_key_env", "planner_calls", "planner_tokens", "planner_usd", "planner_price",
+        "planner_timeout", "planner_replay",
     ])]
     pub resume: Option<PathBuf>,
+    /// The model behind --backend llm
+    #[command(flatten)]
+    pub planner: PlannerFlags,
     /// Fitted constants: a built-in name or a YAML file
     #[arg(long, default_value = "public")]
     pub calibration: String,
@@ -115,6 +121,39 @@ pub enum BackendName {
     Ego,
     /// NSGA-II, for the front
     Evolve,
+    /// A language model, see --planner-url
+    Llm,
+    /// A language model and random in turns
+    #[value(name = "llm+random")]
+    LlmRandom,
+    /// A language model and anneal in turns
+    #[value(name = "llm+anneal")]
+    LlmAnneal,
+    /// A language model and swarm in turns
+    #[value(name = "llm+swarm")]
+    LlmSwarm,
+    /// A language model and ego in turns
+    #[value(name = "llm+ego")]
+    LlmEgo,
+    /// A language model and evolve in turns
+    #[value(name = "llm+evolve")]
+    LlmEvolve,
+}
+
+impl BackendName {
+    /// Whether a language model takes part; the backend beside it, or in its place; and the pair's name.
+    pub fn parts(self) -> (bool, BackendName, Option<&'static str>) {
+        match self {
+            // What takes over where the model is given up.
+            BackendName::Llm => (true, BackendName::Random, None),
+            BackendName::LlmRandom => (true, BackendName::Random, Some("llm+random")),
+            BackendName::LlmAnneal => (true, BackendName::Anneal, Some("llm+anneal")),
+            BackendName::LlmSwarm => (true, BackendName::Swarm, Some("llm+swarm")),
+            BackendName::LlmEgo => (true, BackendName::Ego, Some("llm+ego")),
+            BackendName::LlmEvolve => (true, BackendName::Evolve, Some("llm+evolve")),
+            alone => (false, alone, None),
+        }
+    }
 }
 
 /// The limits of one word on the command line.

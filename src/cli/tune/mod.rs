@@ -8,6 +8,7 @@ mod emit;
 mod finalists;
 pub(super) mod inputs;
 mod interrupt;
+mod planning;
 mod progress;
 pub(super) mod reasons;
 mod resume;
@@ -39,6 +40,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let (arguments, earlier) = Earlier::read(arguments)?;
     let inputs = Inputs::load(&arguments)?;
     emit::check(&arguments)?;
+    planning::check(&arguments)?;
     let evaluator = anchored::AnchoredProjector::new(&inputs, &arguments)?;
     let mut folder = match &earlier {
         _ if arguments.no_report => None,
@@ -65,7 +67,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         objective: &inputs.objective,
         evaluator: &evaluator,
     };
-    let (outcome, how) = searching::search(&search, &arguments, kept)?;
+    let place = folder.as_ref().and_then(ReportFolder::claimed);
+    let (outcome, how) = searching::search(&search, &inputs, &arguments, kept, place)?;
     let mut record = answer::record(&inputs, &search, &outcome, how, arguments.top, (date, words));
     evaluator.describe(&mut record);
     if let Some(run) = folder.as_ref().and_then(ReportFolder::claimed).filter(|_| record.search.stop == "interrupted") {
