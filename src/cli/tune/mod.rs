@@ -14,6 +14,7 @@ pub(super) mod reasons;
 mod resume;
 mod searching;
 pub(super) mod trust;
+mod verify;
 
 pub use arguments::Arguments;
 
@@ -68,8 +69,11 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         evaluator: &evaluator,
     };
     let place = folder.as_ref().and_then(ReportFolder::claimed);
-    let (outcome, how) = searching::search(&search, &inputs, &arguments, kept, place)?;
+    let (mut outcome, how) = searching::search(&search, &inputs, &arguments, kept, place)?;
+    let verifies = arguments.verify.is_some() || !inputs.percentiles.is_empty();
+    let verification = verifies.then(|| verify::verify(&inputs, &mut outcome, &arguments)).transpose()?;
     let mut record = answer::record(&inputs, &search, &outcome, how, arguments.top, (date, words));
+    record.verification = verification;
     evaluator.describe(&mut record);
     if let Some(run) = folder.as_ref().and_then(ReportFolder::claimed).filter(|_| record.search.stop == "interrupted") {
         record.warnings.push(resume::advice(run));
