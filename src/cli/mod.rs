@@ -12,6 +12,7 @@ pub mod project;
 pub mod show;
 pub mod simulate;
 pub mod tune;
+pub mod workload;
 
 use crate::Result;
 use crate::error::exit;
@@ -36,6 +37,7 @@ enum Command {
     Project(project::Arguments),
     Show(show::Show),
     Simulate(Box<simulate::Simulate>),
+    Workload(workload::Workload),
 }
 
 /// Runs the parsed command.
@@ -50,6 +52,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Project(arguments) => project::run(&arguments),
         Command::Show(show) => show::run(show),
         Command::Simulate(args) => simulate::run(*args),
+        Command::Workload(args) => workload::run(&args),
     }
 }
 
