@@ -39,7 +39,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("measure", &["catalog", "yaml", "model", "target", "config", "workload"]),
     // What this machine's own device does; the projector's model and target formats are written, nothing is projected.
     ("inference", &["catalog", "yaml", "model", "target", "workload"]),
-    ("anchor", &["catalog", "yaml", "measure", "serve", "cost", "memory", "model", "target", "config", "workload"]),
+    (
+        "anchor",
+        &[
+            "catalog",
+            "yaml",
+            "measure",
+            "objective",
+            "serve",
+            "cost",
+            "memory",
+            "model",
+            "target",
+            "config",
+            "workload",
+        ],
+    ),
+    ("anchor::harvest", &["catalog", "yaml", "measure", "report::time"]),
     // Renderings: they read the structs of an answer and compute nothing.
     ("export", &["catalog::nearest", "model", "config", "workload"]),
     (

@@ -34,6 +34,9 @@ pub struct Artifact {
     /// was a cache hit did not measure a prefill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix_caching: Option<bool>,
+    /// Command that started the engine, with every flag; absent where nobody recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<String>,
     /// What came out.
     pub measured: Figures,
 }
@@ -237,6 +240,7 @@ impl Artifact {
                 range_ratio: row.range_ratio,
             },
             prefix_caching: None,
+            launch: None,
             measured: Figures {
                 ttft_ms: row.ttft_ms.filter(|v| *v > 0.0),
                 ttft_p50_ms: row.ttft_p50_ms.filter(|v| *v > 0.0),

@@ -94,7 +94,7 @@ const ONE_ANCHOR: f64 = 0.11;
 /// An extrapolated figure's band is wider by this factor.
 const FAR: f64 = 2.0;
 /// Error of the projection alone on groups never seen (public runs).
-const NO_ANCHOR: f64 = 0.18;
+pub const NO_ANCHOR: f64 = 0.18;
 
 /// Relative half-width of a figure's band, about one standard deviation. It comes from leaving each anchor out and
 /// carrying the others to its point; below three anchors, from public runs.

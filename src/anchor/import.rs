@@ -200,6 +200,7 @@ fn join(run: Run, facts: &Facts, id: String) -> Result<Artifact> {
         layout: facts.layout,
         load: LoadPoint { concurrency, isl, osl, range_ratio: ratio },
         prefix_caching: facts.prefix_caching,
+        launch: None,
         measured: run.figures,
     };
     artifact.check(&facts.source)?;

@@ -2,10 +2,12 @@
 
 pub mod artifact;
 pub mod case;
+pub mod comparison;
 pub mod confidence;
 pub mod cross_validation;
 pub mod fidelity;
 pub mod fit;
+pub mod harvest;
 pub mod import;
 pub mod measured;
 pub mod profile;

@@ -119,6 +119,7 @@ fn add_one(store: &Store, add: &Add) -> Result<u8> {
         layout: facts.layout,
         load: LoadPoint { concurrency, isl: add.isl, osl: add.osl, range_ratio: facts.range_ratio.unwrap_or(1.0) },
         prefix_caching: facts.prefix_caching,
+        launch: None,
         measured: Figures {
             ttft_ms: add.ttft_ms,
             ttft_p50_ms: add.ttft_p50_ms,

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod print;
+mod shortlist;
 
 /// Measure an OpenAI-compatible endpoint: TTFT, TPOT, throughput, errors
 #[derive(Debug, Args)]
@@ -40,6 +41,9 @@ pub struct Measure {
     /// Load a server beyond this machine
     #[arg(long)]
     yes: bool,
+
+    #[command(flatten)]
+    campaign: shortlist::ShortlistArgs,
 
     /// Named shapes: aa-1k, aa-10k, aa-100k
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["isl", "osl", "dataset"])]
@@ -159,6 +163,9 @@ pub struct Measure {
 pub fn run(args: Measure) -> Result<u8> {
     let tokenizer = Arc::new(Tokenizer::load()?);
     let seed = args.seed.unwrap_or_else(clock_seed);
+    if args.campaign.given() {
+        return shortlist::run(&args, &tokenizer, seed);
+    }
     let prompts = prompts(&args, seed, &tokenizer)?;
     if let Some(file) = &args.write_dataset {
         return write_dataset(&args, file, &prompts, seed);
@@ -260,7 +267,11 @@ fn options(args: &Measure, prompts: Vec<Prompts>, seed: u64) -> Result<Options> 
     let need = |flag: &str, value: &Option<String>| {
         value.clone().filter(|v| !v.is_empty()).ok_or_else(|| Error::input("measure", format!("no {flag}"), "Add it"))
     };
-    let endpoint = Endpoint::parse(&need("--url", &args.url)?, &args.endpoint)?;
+    let url = match (&args.url, args.campaign.given()) {
+        (None, true) => shortlist::DEFAULT_URL.to_string(),
+        (url, _) => need("--url", url)?,
+    };
+    let endpoint = Endpoint::parse(&url, &args.endpoint)?;
     let metrics = match args.metrics.as_deref() {
         Some("off") => None,
         Some(url) => Some(metrics_url(url)?),
@@ -278,7 +289,7 @@ fn options(args: &Measure, prompts: Vec<Prompts>, seed: u64) -> Result<Options> 
     };
     Ok(Options {
         endpoint,
-        model: need("--model", &args.model)?,
+        model: if args.campaign.given() { String::new() } else { need("--model", &args.model)? },
         key,
         prompts,
         loads,

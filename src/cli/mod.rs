@@ -4,6 +4,7 @@
 
 pub mod anchor;
 pub mod calibrate;
+pub mod compare;
 pub mod fidelity;
 pub mod list;
 pub mod measure;
@@ -30,6 +31,7 @@ pub struct Cli {
 enum Command {
     Anchor(anchor::Anchor),
     Calibrate(calibrate::CalibrateArgs),
+    Compare(compare::Compare),
     Fidelity(fidelity::FidelityArgs),
     List(list::List),
     Measure(Box<measure::Measure>),
@@ -45,6 +47,7 @@ pub fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Anchor(args) => anchor::run(args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Fidelity(args) => fidelity::run(&args),
         Command::List(list) => list::run(list),
         Command::Measure(measure) => measure::run(*measure),

@@ -5,6 +5,7 @@
 //! distributed guides. What an engine cannot be asked for becomes a note rather than a wrong flag.
 
 mod atom;
+pub mod github;
 mod sglang;
 mod trtllm;
 mod vllm;

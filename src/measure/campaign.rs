@@ -96,7 +96,7 @@ async fn sequence(options: Options, tokenizer: Arc<Tokenizer>, progress: &dyn Fn
 }
 
 /// Returns at Ctrl-C, or at the signal that ends a job.
-async fn stopped_by_user() {
+pub(super) async fn stopped_by_user() {
     #[cfg(unix)]
     if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         tokio::select! {

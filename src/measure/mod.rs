@@ -10,6 +10,7 @@
 //! - [`scrape`], [`saturation`], [`warnings`]: what the server and the client say about the same interval
 //! - [`point`]: one load level
 //! - [`options`], [`campaign`], [`diagnose`]: the sequence of points with pre-warm, burn-in and pauses; when to give up
+//! - [`finalist`], [`engine`], [`journal`], [`finalists`]: a shortlist's deployments one after the other
 //! - [`run_document`], [`output`], [`aiperf`]: the files
 //!
 //! Nothing here knows the projector. A later step reads the summary (schema
@@ -22,7 +23,11 @@ pub mod chunk;
 pub mod dataset;
 pub mod diagnose;
 pub mod endpoint;
+pub mod engine;
+pub mod finalist;
+pub mod finalists;
 pub mod http;
+pub mod journal;
 pub mod load;
 pub mod options;
 pub mod output;

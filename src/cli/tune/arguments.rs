@@ -62,6 +62,15 @@ pub struct Arguments {
     /// Layouts in the shortlist, each at its best load
     #[arg(long, default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub top: u32,
+    /// Also write the CI job that measures the shortlist and compares [in the report's folder, measure.yml]
+    #[arg(long, value_enum, value_name = "SYSTEM")]
+    pub emit: Option<super::emit::System>,
+    /// File of that job
+    #[arg(long, value_name = "FILE", requires = "emit")]
+    pub emit_to: Option<PathBuf>,
+    /// Labels of the runner that has the GPUs [default: self-hosted and the target's name]
+    #[arg(long, value_name = "LABEL", value_delimiter = ',', requires = "emit")]
+    pub runner: Vec<String>,
     /// Folder for reports
     #[arg(long, default_value = "reports")]
     pub out: PathBuf,

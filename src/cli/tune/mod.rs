@@ -3,6 +3,7 @@
 pub mod anchored;
 mod answer;
 pub(super) mod arguments;
+mod emit;
 pub(super) mod inputs;
 mod progress;
 pub(super) mod reasons;
@@ -27,6 +28,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let started = Instant::now();
     let date = time::utc_now();
     let inputs = Inputs::load(&arguments)?;
+    emit::check(&arguments)?;
     let evaluator = anchored::AnchoredProjector::new(&inputs, &arguments)?;
     let mut folder = if arguments.no_report {
         None
@@ -53,8 +55,12 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
     }
     let place = folder.map(|folder| folder.finish(&record)).transpose()?;
+    let job = emit::write(&arguments, &record, place.as_deref())?;
     if arguments.json {
-        let document = answer::json(&record, place.as_deref());
+        let mut document = answer::json(&record, place.as_deref());
+        if let Some(job) = &job {
+            document["emitted"] = job.display().to_string().into();
+        }
         let text = serde_json::to_string_pretty(&document)
             .map_err(|e| Error::input("--json", format!("the answer cannot be written: {e}"), ""))?;
         println!("{text}");
@@ -62,6 +68,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         print!("{}", terminal::answer(&record, Style::of_stdout()));
         if let Some(place) = &place {
             println!("\nReport: {}", place.join("report.html").display());
+        }
+        if let Some(job) = &job {
+            println!("CI job: {}", job.display());
         }
     }
     Ok(if record.best.is_some() { exit::ANSWER } else { exit::INFEASIBLE })

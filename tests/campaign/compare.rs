@@ -1,0 +1,88 @@
+//! Prediction beside measurement: what moved, whether the winner changed, and anchors that the next projection uses.
+
+use crate::aid::*;
+use crate::stream_server::{StreamServer, steady};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// Measures both entries: the first server is slow, the second as predicted.
+fn measured(folder: &Path, entries: &[Value; 2]) -> std::path::PathBuf {
+    let out = folder.join("measured");
+    for (i, gap) in [20u64, 5].into_iter().enumerate() {
+        let server =
+            StreamServer::start(move |_| steady(Duration::from_millis(30), Duration::from_millis(gap), 8, 100));
+        let file = write_shortlist(folder, entries);
+        let rank = i + 1;
+        let words = format!(
+            "measure --shortlist {} --entry {rank} --url {} --out {} --requests 12 {QUICK}",
+            file.display(),
+            server.url(),
+            out.join(format!("result-{rank}")).display()
+        );
+        inferasim(&words).assert().code(0);
+    }
+    out
+}
+
+#[test]
+fn a_slow_finalist_loses_and_the_next_search_stands_on_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut entries = [entry(1, ""), entry(2, "")];
+    // 30 ms + 7 x 5 ms for 108 tokens of two clients: about 3,300 tokens/s; the first server takes 30 + 7 x 20 ms.
+    entries[1]["gpus"] = json!(1);
+    entries[1]["predicted_tok_s_per_gpu"] = json!(3000.0);
+    let out = measured(folder.path(), &entries);
+    let (store, verdict) = (folder.path().join("anchors"), folder.path().join("verdict.md"));
+    let words = format!(
+        "compare {} --shortlist {} --band 0.4 --anchors {} --markdown {} --json",
+        out.display(),
+        folder.path().join("shortlist.json").display(),
+        store.display(),
+        verdict.display()
+    );
+    let output = inferasim(&words).assert().code(1).get_output().stdout.clone();
+    let found: Value = serde_json::from_slice(&output).unwrap();
+    let finalists = &found["comparison"]["finalists"];
+    assert_eq!(
+        (finalists[0]["moved"].as_str(), finalists[1]["moved"].as_str()),
+        (Some("worse"), Some("as_predicted")),
+        "{found:#}"
+    );
+    assert_eq!(finalists[1]["measured_rank"], 1);
+    assert_eq!(found["comparison"]["winner"]["changed"], true);
+    assert!(found["next"].as_str().unwrap().starts_with("inferasim-tune ... --anchors "));
+    let verdict = std::fs::read_to_string(verdict).unwrap();
+    assert!(verdict.contains("The winner changed: m vllm TP2 c2 instead of m vllm TP1 c2"), "{verdict}");
+
+    // The same figures by the next projection at that very point.
+    let words = format!(
+        "project --target mi355x --model gpt-oss-120b --engine vllm --tp 1 --concurrency 2 --isl 100 --osl 8 --kv-dtype bf16 \
+         --anchors {} --json",
+        store.display()
+    );
+    let projected: Value = serde_json::from_slice(&inferasim(&words).assert().code(0).get_output().stdout).unwrap();
+    let anchor = read_json(&store.join("01-m-vllm-tp1-c2-c2.json"));
+    assert_eq!(projected["tpot_ms"], anchor["measured"]["tpot_ms"]);
+    assert_eq!(projected["ttft_ms"], anchor["measured"]["ttft_ms"]);
+
+    let text = String::from_utf8(inferasim(&words_of_text(&out)).assert().code(1).get_output().stdout.clone()).unwrap();
+    assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
+}
+
+fn words_of_text(out: &Path) -> String {
+    format!("compare {}", out.display())
+}
+
+#[test]
+fn results_that_cannot_be_read_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused =
+        |words: &str| String::from_utf8(inferasim(words).assert().code(2).get_output().stderr.clone()).unwrap();
+    let here = folder.path().display();
+    assert!(refused(&format!("compare {here}")).contains("no result.json below it"));
+    assert!(refused(&format!("compare {here}/nowhere")).contains("nowhere"));
+    std::fs::write(folder.path().join("result.json"), "{}").unwrap();
+    assert!(refused(&format!("compare {here}")).contains("not a result"));
+    assert!(refused(&format!("compare {here} --band 0")).contains("--band"));
+}
