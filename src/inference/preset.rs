@@ -96,7 +96,6 @@ fn architecture(shape: &ModelShape, name: &str) -> Result<Architecture> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Parameters;
 
     #[test]
     fn the_preset_has_the_parameters_of_the_workload_up_to_its_norms_biases() {
@@ -105,7 +104,7 @@ mod tests {
             let config =
                 Config { model: ModelShape { num_experts: experts, ..Default::default() }, ..Default::default() };
             let model = model_of(&config).unwrap();
-            let counted = Parameters::of(&model.architecture).total as f64;
+            let counted = model.architecture.parameters().total() as f64;
             let stated = config.model.parameter_count() as f64;
             assert!((counted / stated - 1.0).abs() < 1e-3, "{counted} {stated}");
         }

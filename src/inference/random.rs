@@ -32,7 +32,8 @@ impl Stream {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         bytes[8..16].copy_from_slice(&at.to_le_bytes());
-        bytes[16..24].copy_from_slice(&kind.to_le_bytes());
+        // The generator forces the lowest bit of this half to 1.
+        bytes[16..24].copy_from_slice(&(kind << 8).to_le_bytes());
         let mut generator = Pcg64::from_seed(bytes);
         // The state starts out nearly empty; the first draws spread the seed over it.
         for _ in 0..8 {

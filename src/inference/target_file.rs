@@ -7,6 +7,9 @@ use crate::workload::Workload;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
+/// The workload's loop as an engine profile: a file of its own, for no server can be started by it.
+pub const ENGINE: &str = include_str!("engine.yaml");
+
 /// What a probe cannot time.
 #[derive(Debug, Clone)]
 pub struct Facts {
@@ -14,6 +17,8 @@ pub struct Facts {
     pub name: String,
     /// Memory of the device, GiB, with how it is known.
     pub memory_gib: Sourced<f64>,
+    /// Engine of the target's defaults: the path of a file with [`ENGINE`].
+    pub engine: String,
     /// Model of the target's defaults: a path or a name.
     pub model: String,
     /// Day of the probe, YYYY-MM-DD.
@@ -85,7 +90,7 @@ pub fn target_of(samples: &Samples, facts: &Facts) -> Result<Target> {
             probed,
         }),
         defaults: Defaults {
-            engine: "workload".into(),
+            engine: facts.engine.clone(),
             model: facts.model.clone(),
             workload: Workload { isl: 128, osl: 32, range_ratio: 1.0, prefix_hit_rate: 0.0, prompts_per_client: 1 },
             space: "default".into(),
@@ -222,7 +227,8 @@ mod tests {
 
     fn facts() -> Facts {
         let memory_gib = sourced(4.0, Origin::Measured, "a test");
-        Facts { name: "mine".into(), memory_gib, model: "llama-3-8b".into(), date: "2026-01-02".into() }
+        let engine = "engine.yaml".into();
+        Facts { name: "mine".into(), memory_gib, engine, model: "llama-3-8b".into(), date: "2026-01-02".into() }
     }
 
     #[test]

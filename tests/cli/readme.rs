@@ -15,7 +15,10 @@ fn commands_of_the_readme_exist() {
         let (help, words) = if words[0] == "-tune" {
             (tune("--help"), &words[1..])
         } else {
-            (inferasim(&format!("{} --help", words[0])), &words[1..])
+            let nested = words.get(1).filter(|word| !word.starts_with('-'));
+            let nested = nested.map(|word| inferasim(&format!("{} {word} --help", words[0])));
+            let help = nested.filter(|help| help.code == 0);
+            (help.unwrap_or_else(|| inferasim(&format!("{} --help", words[0]))), &words[1..])
         };
         assert_eq!(help.code, 0, "{words:?}");
         // A subcommand of a subcommand lists its flags in a help of its own.

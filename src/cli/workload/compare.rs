@@ -47,6 +47,7 @@ pub use built::run;
 #[cfg(feature = "workload")]
 mod built {
     use super::Arguments;
+    use crate::catalog::Document;
     use crate::config::Deployment;
     use crate::cost::{Calibration, StepCost};
     use crate::error::exit;
@@ -54,11 +55,12 @@ mod built {
     use crate::inference::device::{self, Use};
     use crate::inference::latency::median;
     use crate::inference::session::Rounds;
+    use crate::inference::target_file::ENGINE;
     use crate::inference::{Clock, Config, Device, Mode, preset, triage::document};
     use crate::model::KvFormat;
     use crate::serve::Projector;
     use crate::target::{EngineProfile, Kernels, Target};
-    use crate::{Error, Result};
+    use crate::{Error, Result, yaml};
     use serde::Serialize;
 
     /// One latency, projected and measured.
@@ -148,7 +150,8 @@ mod built {
 
     fn step_cost(config: &Config, target: &Target) -> Result<StepCost> {
         let model = preset::model_of(config)?;
-        let engine = EngineProfile::load("workload")?;
+        let document = Document { origin: "engine of the workload".into(), text: ENGINE.into() };
+        let engine: EngineProfile = yaml::parse(&document)?;
         let calibration = Calibration::load("public")?;
         let projector = Projector::new(&model, target, &engine, None, &calibration, &target.defaults.workload)?;
         let deployment = Deployment {

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 /// Time this device's copies, products, attention and small kernels; write a target the projector reads
 ///
-/// The folder gets `target.yaml`, `model.yaml` (the default decoder) and `samples.json` (every timing).
+/// The folder gets `target.yaml`, which names the `engine.yaml` (the workload's loop) and `model.yaml` (the default
+/// decoder) beside it, and `samples.json` (every timing).
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Folder of the files
@@ -58,7 +59,7 @@ mod built {
     use crate::inference::device::{self, Use};
     use crate::inference::probe::Probe;
     use crate::inference::samples::Samples;
-    use crate::inference::target_file::{Facts, target_of};
+    use crate::inference::target_file::{ENGINE, Facts, target_of};
     use crate::inference::{Config, Dtype};
     use crate::source::{Origin, Sourced};
     use crate::target::Target;
@@ -73,10 +74,11 @@ mod built {
         let rounds = usize::from(arguments.rounds);
         let said = move |round: usize| eprintln!("round {round} of {rounds}");
         let samples = device::run(arguments.device, usage, Probe { dtype, rounds, said })?;
-        let model = arguments.out.join("model.yaml");
+        let (engine, model) = (arguments.out.join("engine.yaml"), arguments.out.join("model.yaml"));
         let facts = Facts {
             name: arguments.name.clone(),
             memory_gib: memory(arguments.memory_gib, &samples.device)?,
+            engine: engine.display().to_string(),
             model: model.display().to_string(),
             date: crate::report::time::utc_now().chars().take(10).collect(),
         };
@@ -84,6 +86,7 @@ mod built {
         let text = |e: serde_yaml::Error| Error::input("target.yaml", format!("cannot be written: {e}"), "");
         let json =
             serde_json::to_string_pretty(&samples).map_err(|e| Error::input("samples.json", e.to_string(), ""))?;
+        write(&engine, ENGINE)?;
         write(&model, &super::super::model::text(&Config::default())?)?;
         write(&arguments.out.join("samples.json"), &(json + "\n"))?;
         let path = arguments.out.join("target.yaml");

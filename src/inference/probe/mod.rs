@@ -44,7 +44,7 @@ const EXPERTS: &[(usize, usize, usize, usize)] = &[
 ];
 /// (tokens, hidden) of small kernels.
 const SMALL: &[(usize, usize)] = &[(4, 384), (4, 768), (48, 384), (48, 768), (320, 384), (320, 768)];
-/// Values of each array of the copy.
+/// Values of each array of the copy, 4 bytes each.
 const COPIED: usize = 8 << 20;
 
 impl<F: Fn(usize) + Send> Task for Probe<F> {
@@ -154,7 +154,7 @@ fn gather<B: Backend>(jobs: &[Job<B>], place: &Place<B>, dtype: Dtype) -> Result
             return Err(Error::input("probe", found, "Use --clock wall, or a device with a finer clock"));
         }
         match job.what {
-            What::Copy => samples.copy_bytes_us = 3.0 * (COPIED * dtype.bytes()) as f64 / us,
+            What::Copy => samples.copy_bytes_us = 3.0 * 4.0 * COPIED as f64 / us,
             What::Gemm { rows, n, k } => samples.gemm.push(GemmSample { rows, n, k, us }),
             What::Decode(sample) => samples.decode.push(AttentionSample { us, ..sample }),
             What::Prefill(sample) => samples.prefill.push(AttentionSample { us, ..sample }),
