@@ -127,7 +127,21 @@ pub fn record() -> RunRecord {
         },
         space: document("moe", "tp: [1, 2, 4, 8]\n"),
         max_model_len: 2048,
-        counts: Counts { points: 12_345, legal: 9_876, feasible: top.len() as u64, listed: top.len() as u64 },
+        counts: Counts {
+            points: 12_345,
+            unseen: 0,
+            legal: 9_876,
+            feasible: top.len() as u64,
+            listed: top.len() as u64,
+        },
+        search: SearchSummary {
+            backend: "exhaustive".into(),
+            seed: None,
+            budget: None,
+            evaluations: 9_876,
+            stop: "exhausted".into(),
+            notes: vec![],
+        },
         illegal: vec![group("ep does not divide tp", 2_469, "tp 4, ep 8: 8 does not divide 4. Use ep 1, 2 or 4")],
         rejected: vec![
             group(

@@ -19,6 +19,8 @@ pub struct ReportFolder {
     created_root: bool,
     name: String,
     draft: PathBuf,
+    /// The report's place, where it was claimed before the search.
+    claimed: Option<PathBuf>,
     points: Option<PointsWriter>,
     finished: bool,
 }
@@ -49,10 +51,37 @@ impl ReportFolder {
             created_root,
             name: name.to_string(),
             draft,
+            claimed: None,
             points: None,
             finished: false,
         };
         folder.points = Some(PointsWriter::create(&folder.draft.join("points.csv"))?);
+        Ok(folder)
+    }
+
+    /// Takes the report's place at once, for what a search keeps beside its report while it runs. What lies there stays
+    /// when the report is not finished.
+    ///
+    /// # Errors
+    /// A thousand reports of that name.
+    pub fn claim(&mut self) -> Result<PathBuf> {
+        let place = self.free_place()?;
+        self.claimed = Some(place.clone());
+        Ok(place)
+    }
+
+    /// The report's place, where it was taken already.
+    pub fn claimed(&self) -> Option<&Path> {
+        self.claimed.as_deref()
+    }
+
+    /// As [`ReportFolder::prepare`], into the folder of an earlier run.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn prepare_in(place: &Path) -> Result<Self> {
+        let mut folder = Self::prepare(place, "report")?;
+        folder.claimed = Some(place.to_path_buf());
         Ok(folder)
     }
 
@@ -84,20 +113,34 @@ impl ReportFolder {
     }
 
     fn publish(&self) -> Result<PathBuf> {
+        let moving = |error: std::io::Error| self.failed("moving the report to its place", &error);
+        if let Some(place) = &self.claimed {
+            for file in fs::read_dir(&self.draft).map_err(moving)? {
+                let file = file.map_err(moving)?;
+                fs::rename(file.path(), place.join(file.file_name())).map_err(moving)?;
+            }
+            fs::remove_dir(&self.draft).map_err(moving)?;
+            return Ok(place.clone());
+        }
+        let place = self.free_place()?;
+        // Renaming onto an empty folder is atomic.
+        match fs::rename(&self.draft, &place) {
+            Ok(()) => Ok(place),
+            Err(error) => {
+                let _ = fs::remove_dir(&place);
+                Err(moving(error))
+            }
+        }
+    }
+
+    /// A new, empty folder of the report's name; a taken name gets a number.
+    fn free_place(&self) -> Result<PathBuf> {
         for number in 1..1000 {
             let name = if number == 1 { self.name.clone() } else { format!("{}-{number}", self.name) };
             let place = self.root.join(name);
-            // `create_dir` claims the name; renaming onto an empty folder is atomic.
-            if fs::create_dir(&place).is_err() {
-                continue;
+            if fs::create_dir(&place).is_ok() {
+                return Ok(place);
             }
-            return match fs::rename(&self.draft, &place) {
-                Ok(()) => Ok(place),
-                Err(error) => {
-                    let _ = fs::remove_dir(&place);
-                    Err(self.failed("moving the report to its place", &error))
-                }
-            };
         }
         Err(Error::input(
             format!("report folder {}", self.root.display()),

@@ -43,6 +43,9 @@ pub struct RunRecord {
     pub max_model_len: u32,
     /// Points enumerated, legal and feasible.
     pub counts: Counts,
+    /// How the points were chosen, and why no more were.
+    #[serde(default)]
+    pub search: SearchSummary,
     /// Points that no engine accepts, by reason, most frequent first.
     pub illegal: Vec<Group>,
     /// Legal points that do not fit or break an SLO, by reason, most frequent first.
@@ -200,11 +203,31 @@ impl fmt::Display for SloLimit {
     }
 }
 
-/// How many points there were; `points = legal + illegal`, `legal = feasible + rejected`.
+/// How the points were chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SearchSummary {
+    /// Name of the backend.
+    pub backend: String,
+    /// Seed of its random choices; absent for a backend without any.
+    pub seed: Option<u64>,
+    /// Most evaluations, where they were limited.
+    pub budget: Option<u64>,
+    /// Legal points evaluated.
+    pub evaluations: u64,
+    /// `exhausted`, `budget`, `converged` or `interrupted`.
+    pub stop: String,
+    /// What else is to be said of the choice of points, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// How many points there were; `points = legal + illegal + unseen`, `legal = feasible + rejected`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Combinations enumerated.
+    /// Combinations of the space.
     pub points: u64,
+    /// Combinations nobody looked at: the search was selective, or ended early.
+    #[serde(default)]
+    pub unseen: u64,
     /// Combinations an engine accepts.
     pub legal: u64,
     /// Legal ones that fit and keep every SLO.

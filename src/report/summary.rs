@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// Keys that scripts rely on: `points`, `feasible` (counts), `rejected` (reason to count), `best` (with `objective`;
-/// null where nothing is feasible), `front` (array), `elapsed_s`, `cpu_s`, `report` (the folder, or null).
+/// null where nothing is feasible), `front` (array), `evaluations`, `stop`, `elapsed_s`, `cpu_s`, `report` (the folder, or null).
 pub fn summary(record: &RunRecord, report: Option<&Path>) -> Value {
     let closest = record.closest.as_ref().map(|c| {
         let mut value = candidate(record, &c.candidate);
@@ -26,6 +26,12 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> Value {
         "legal": record.counts.legal,
         "feasible": record.counts.feasible,
         "listed": record.counts.listed,
+        "backend": record.search.backend,
+        "seed": record.search.seed,
+        "budget": record.search.budget,
+        "evaluations": record.search.evaluations,
+        "stop": record.search.stop,
+        "search_notes": record.search.notes,
         "illegal": counts(&record.illegal),
         "rejected": counts(&record.rejected),
         "metric": record.objective.metric,

@@ -9,6 +9,7 @@ use crate::objective::Objective;
 use crate::serve::{Evaluation, Refusal};
 use crate::space::{Neighbour, Space};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Points the even sample aims at.
 pub const SAMPLE: u64 = 3000;
@@ -37,10 +38,18 @@ pub enum Verdict {
 impl<E: Evaluator> Search<'_, E> {
     /// Looks at every point. `progress` is told how many more points are done, from any thread.
     pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
+        self.run_until(progress, &AtomicBool::new(false))
+    }
+
+    /// Looks at every point, or at those it came to before somebody set `interrupted`.
+    pub fn run_until(&self, progress: &(dyn Fn(u64) + Sync), interrupted: &AtomicBool) -> Outcome {
         let layout = self.space.layout_len();
         let tally = (0..self.space.len() / layout)
             .into_par_iter()
             .map(|at| {
+                if interrupted.load(Ordering::Relaxed) {
+                    return Tally::default();
+                }
                 let tally = self.layout(at * layout);
                 progress(layout);
                 tally
@@ -86,7 +95,7 @@ impl<E: Evaluator> Search<'_, E> {
     }
 
     fn layout(&self, first: u64) -> Tally {
-        let mut tally = Tally::default();
+        let mut tally = Tally { looked: self.space.layout_len(), ..Tally::default() };
         let mut best: Option<Found> = None;
         let block = self.space.compiled_len();
         for start in (first..first + self.space.layout_len()).step_by(block as usize) {
@@ -129,7 +138,13 @@ impl<E: Evaluator> Search<'_, E> {
         }
     }
 
-    fn note(&self, index: u64, evaluation: Result<Evaluation, Refusal>, tally: &mut Tally, best: &mut Option<Found>) {
+    pub(super) fn note(
+        &self,
+        index: u64,
+        evaluation: Result<Evaluation, Refusal>,
+        tally: &mut Tally,
+        best: &mut Option<Found>,
+    ) {
         tally.legal += 1;
         let sampled = evaluation.as_ref().ok().copied().filter(|_| self.samples(index));
         let verdict = self.judge(index, evaluation);
@@ -152,7 +167,7 @@ impl<E: Evaluator> Search<'_, E> {
         }
     }
 
-    fn judge(&self, index: u64, evaluation: Result<Evaluation, Refusal>) -> Verdict {
+    pub(super) fn judge(&self, index: u64, evaluation: Result<Evaluation, Refusal>) -> Verdict {
         match evaluation {
             Ok(evaluation) => match self.objective.judge(&evaluation.metrics) {
                 Ok(score) => Verdict::Feasible(Found { index, score, evaluation }),

@@ -1,10 +1,24 @@
 //! Which deployments of a space are best? Search sees the model of serving only through [`Evaluator`].
 
+pub mod argmin_solvers;
+pub mod backend;
+pub mod cube;
+pub mod driver;
+pub mod ego;
+pub mod evolve;
 pub mod exhaustive;
 pub mod explain;
+pub mod journal;
+pub mod merit;
+pub mod problem;
+pub mod random;
+pub mod sequential;
 pub mod tally;
 
+pub use backend::{Ask, Backend, Dimension, Domain, History, Observation, Stop};
+pub use driver::{Limits, NoWitness, Problem, Searched, Witness, drive};
 pub use exhaustive::{Search, Verdict};
+pub use problem::{Figures, SpaceProblem};
 pub use tally::{Found, Group, Outcome, Reason, Rejected, Sample, Why};
 
 use crate::config::Deployment;
@@ -34,3 +48,8 @@ pub trait Evaluator: Sync {
         max_num_batched_tokens: u32,
     ) -> Result<Evaluation, Refusal>;
 }
+
+#[cfg(test)]
+mod backend_tests;
+#[cfg(test)]
+mod textbook;

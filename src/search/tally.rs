@@ -91,6 +91,8 @@ pub struct Sample {
 pub struct Outcome {
     /// Points of the space.
     pub points: u64,
+    /// Points looked at, legal or not; fewer than `points` where the search ended early or was selective.
+    pub looked: u64,
     /// Points an engine starts.
     pub legal: u64,
     /// Points that run and keep every limit.
@@ -115,6 +117,7 @@ pub const KEPT: usize = 20_000;
 /// An [`Outcome`] in the making.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
+    pub looked: u64,
     pub legal: u64,
     pub feasible: u64,
     pub groups: BTreeMap<Reason, Group>,
@@ -142,6 +145,7 @@ impl Tally {
     }
 
     pub fn merge(mut self, other: Tally) -> Tally {
+        self.looked += other.looked;
         self.legal += other.legal;
         self.feasible += other.feasible;
         for (reason, group) in other.groups {
@@ -173,6 +177,7 @@ impl Tally {
         groups.sort_by(|a, b| b.count.cmp(&a.count).then(a.reason.cmp(&b.reason)));
         Outcome {
             points,
+            looked: self.looked,
             legal: self.legal,
             feasible: self.feasible,
             groups,

@@ -91,7 +91,8 @@ pub struct Evaluation {
 }
 
 /// Why a deployment cannot run at all.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// Weights and reserves leave no room for one request of the workload's longest length.
     DoesNotFit(Box<MemoryPlan>),

@@ -195,6 +195,27 @@ impl Space {
         (&self.max_num_batched_tokens, &self.concurrency)
     }
 
+    /// Every knob's values as a user writes them, outermost knob first.
+    pub fn value_texts(&self) -> [Vec<String>; KNOBS.len()] {
+        fn texts<T: ToString>(values: &[T]) -> Vec<String> {
+            values.iter().map(T::to_string).collect()
+        }
+        [
+            texts(&self.gpus),
+            texts(&self.weight_dtype),
+            texts(&self.kv_dtype),
+            texts(&self.tp),
+            texts(&self.pp),
+            texts(&self.ep),
+            texts(&self.attention_dp),
+            self.replicas.as_ref().map_or_else(|| vec!["fill".to_string()], |r| texts(r)),
+            texts(&self.memory_fraction),
+            texts(&self.max_num_seqs),
+            texts(&self.max_num_batched_tokens),
+            texts(&self.concurrency),
+        ]
+    }
+
     /// Knobs with more than one value, for tables.
     pub fn varying(&self) -> Vec<&'static str> {
         KNOBS.into_iter().zip(self.sizes()).filter(|(_, size)| *size > 1).map(|(knob, _)| knob).collect()

@@ -67,6 +67,11 @@ impl<'a> AnchoredProjector<'a> {
         Ok(Self { projector, anchors: arguments.anchors.load(projector)? })
     }
 
+    /// The anchors it stands on.
+    pub fn anchors(&self) -> Option<&AnchorSet> {
+        self.anchors.as_ref()
+    }
+
     /// Says what the figures rest on, and how sure the choice is.
     pub fn describe(&self, record: &mut RunRecord) {
         let Some(set) = &self.anchors else { return };

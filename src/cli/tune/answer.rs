@@ -12,13 +12,14 @@ use crate::source::Sourced;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// The record of a run; the times are the caller's.
+/// The record of a run; its start, its command line and its times are the caller's.
 pub fn record<E: Evaluator>(
     inputs: &Inputs,
     search: &Search<'_, E>,
     outcome: &Outcome,
+    how: SearchSummary,
     top: u32,
-    started: String,
+    (started, arguments): (String, Vec<String>),
 ) -> RunRecord {
     let candidates = |found: &[Found]| -> Vec<Candidate> {
         (1..).zip(found).filter_map(|(rank, f)| candidate(inputs, rank, f.index, &f.evaluation)).collect()
@@ -36,8 +37,7 @@ pub fn record<E: Evaluator>(
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_string(),
         started,
-        // The program by name: where it lies on this machine is nobody's business.
-        arguments: std::iter::once("inferasim-tune".to_string()).chain(std::env::args().skip(1)).collect(),
+        arguments,
         target: target(inputs),
         model: model(inputs),
         engine: engine(inputs),
@@ -47,10 +47,12 @@ pub fn record<E: Evaluator>(
         max_model_len: inputs.max_model_len(),
         counts: Counts {
             points: outcome.points,
+            unseen: outcome.points.saturating_sub(outcome.looked),
             legal: outcome.legal,
             feasible: outcome.feasible,
             listed: outcome.kept.len() as u64,
         },
+        search: how,
         illegal: groups(illegal),
         rejected: groups(rejected),
         top: candidates(listed),
@@ -201,11 +203,15 @@ fn definitions(inputs: &Inputs) -> Vec<Definition> {
     definitions
 }
 
-/// The document of `--json`. Its `rejected` counts every point that is not feasible, those no engine starts included,
-/// so that `points` is `feasible` plus all of `rejected`.
+/// The document of `--json`. Its `rejected` counts every point that is not feasible, those no engine starts and those
+/// nobody looked at included, so that `points` is `feasible` plus all of `rejected`.
 pub fn json(record: &RunRecord, report: Option<&Path>) -> Value {
     let mut document = summary(record, report);
     let out = record.illegal.iter().chain(&record.rejected);
-    document["rejected"] = out.map(|group| (group.reason.clone(), json!(group.count))).collect::<Map<_, _>>().into();
+    let mut rejected: Map<_, _> = out.map(|group| (group.reason.clone(), json!(group.count))).collect();
+    if record.counts.unseen > 0 {
+        rejected.insert("not looked at".to_string(), json!(record.counts.unseen));
+    }
+    document["rejected"] = rejected.into();
     document
 }

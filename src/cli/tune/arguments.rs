@@ -2,7 +2,7 @@
 
 use crate::cli::anchor::flags::AnchorFlags;
 use crate::objective::Slo;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
 /// Search a space of deployments without a GPU and recommend one.
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 #[command(name = "inferasim-tune", version)]
 pub struct Arguments {
     /// Machine: a built-in name (`inferasim list targets`) or a YAML file
-    #[arg(long)]
-    pub target: String,
+    #[arg(long, required_unless_present = "resume")]
+    pub target: Option<String>,
     /// Model: a built-in name, a config.json, or a folder that holds one [default: the target's]
     #[arg(long)]
     pub model: Option<String>,
@@ -47,6 +47,21 @@ pub struct Arguments {
     /// Limits, e.g. ttft_ms=500 tpot_ms=20; each replaces the objective's own
     #[arg(long, num_args = 1.., value_name = "KEY=VALUE", value_parser = slo_list)]
     pub slo: Vec<SloList>,
+    /// Who chooses the points
+    #[arg(long, value_enum, default_value_t = BackendName::Exhaustive)]
+    pub backend: BackendName,
+    /// Most evaluations [default: all points for exhaustive, else 1000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub budget: Option<u64>,
+    /// Seed of the backend's random choices; equal seeds give equal answers
+    #[arg(long, value_name = "S", default_value_t = 1, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// Continue the interrupted run of this report folder: its own flags count, but for --budget, --json and --no-report
+    #[arg(long, value_name = "RUN", conflicts_with_all = [
+        "target", "model", "isl", "osl", "range_ratio", "prefix_hit_rate", "concurrency", "engine", "engine_version",
+        "space", "objective", "slo", "backend", "seed", "calibration", "anchors", "nodes", "gpus", "top", "out",
+    ])]
+    pub resume: Option<PathBuf>,
     /// Fitted constants: a built-in name or a YAML file
     #[arg(long, default_value = "public")]
     pub calibration: String,
@@ -80,6 +95,23 @@ pub struct Arguments {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// Who chooses the points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BackendName {
+    /// Every point
+    Exhaustive,
+    /// An even, random choice (Sobol): the yardstick
+    Random,
+    /// Simulated annealing, eight chains
+    Anneal,
+    /// Particle swarm
+    Swarm,
+    /// Gaussian processes, for evaluations that are dear
+    Ego,
+    /// NSGA-II, for the front
+    Evolve,
 }
 
 /// The limits of one word on the command line.

@@ -1,6 +1,7 @@
 //! Everything a search stands on, loaded and checked before any time is spent.
 
 use super::Arguments;
+use super::anchored::AnchoredProjector;
 use crate::catalog::{self, Document, Kind};
 use crate::config::Legality;
 use crate::cost::Calibration;
@@ -32,9 +33,10 @@ pub struct Inputs {
 impl Inputs {
     /// Loads what the flags name; what they leave open comes from the target.
     pub fn load(arguments: &Arguments) -> Result<Self> {
-        let document = catalog::open(Kind::Target, &arguments.target)?;
+        let target_name = arguments.target.as_deref().unwrap_or_default();
+        let document = catalog::open(Kind::Target, target_name)?;
         let mut target = Target::from_document(&document)?;
-        let target_document = NamedDocument::new(&arguments.target, &document);
+        let target_document = NamedDocument::new(target_name, &document);
         if let Some(nodes) = arguments.nodes {
             target.node.nodes = nodes;
         }
@@ -85,6 +87,12 @@ impl Inputs {
             legality,
             projector,
         })
+    }
+
+    /// A number that stands for everything the figures of a point depend on.
+    pub fn fingerprint(&self, evaluator: &AnchoredProjector<'_>) -> String {
+        let parts = (&self.objective, &self.space, &self.legality, &self.projector, evaluator.anchors());
+        crate::search::journal::fingerprint(&format!("{parts:?}"))
     }
 
     /// Longest context a request reaches, tokens.

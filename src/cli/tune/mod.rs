@@ -5,8 +5,11 @@ mod answer;
 pub(super) mod arguments;
 mod emit;
 pub(super) mod inputs;
+mod interrupt;
 mod progress;
 pub(super) mod reasons;
+mod resume;
+mod searching;
 pub(super) mod trust;
 
 pub use arguments::Arguments;
@@ -17,7 +20,8 @@ use crate::report::{ReportFolder, folder, time};
 use crate::search::Search;
 use crate::{Error, Result};
 use inputs::Inputs;
-use progress::{Progress, cpu_seconds};
+use progress::cpu_seconds;
+use resume::Earlier;
 use std::time::Instant;
 
 /// Runs the search; the exit code says whether anything is feasible.
@@ -27,14 +31,28 @@ use std::time::Instant;
 pub fn run(arguments: Arguments) -> Result<u8> {
     let started = Instant::now();
     let date = time::utc_now();
+    let (arguments, earlier) = Earlier::read(arguments)?;
     let inputs = Inputs::load(&arguments)?;
     emit::check(&arguments)?;
     let evaluator = anchored::AnchoredProjector::new(&inputs, &arguments)?;
-    let mut folder = if arguments.no_report {
-        None
-    } else {
-        let name = folder::run_name(&date, &inputs.target.name, &inputs.model.architecture.name);
-        Some(ReportFolder::prepare(&arguments.out, &name)?)
+    let mut folder = match &earlier {
+        _ if arguments.no_report => None,
+        Some(earlier) => Some(earlier.folder()?),
+        None => {
+            let name = folder::run_name(&date, &inputs.target.name, &inputs.model.architecture.name);
+            Some(ReportFolder::prepare(&arguments.out, &name)?)
+        }
+    };
+    // The program by name: where it lies on this machine is nobody's business.
+    let words = || std::iter::once("inferasim-tune".to_string()).chain(std::env::args().skip(1)).collect();
+    let words: Vec<String> = earlier.as_ref().map_or_else(words, |e| e.arguments().to_vec());
+    let fingerprint = inputs.fingerprint(&evaluator);
+    let kept = match (earlier, &mut folder) {
+        (Some(earlier), _) => Some(earlier.kept(&fingerprint)?),
+        (None, Some(folder)) if !searching::looks_at_all(&inputs.space, &arguments) => {
+            Some(resume::start(folder, fingerprint, &words, &date)?)
+        }
+        _ => None,
     };
     let search = Search {
         space: &inputs.space,
@@ -42,11 +60,12 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         objective: &inputs.objective,
         evaluator: &evaluator,
     };
-    let progress = Progress::new(inputs.space.len());
-    let outcome = search.run(&|points| progress.add(points));
-    progress.finish();
-    let mut record = answer::record(&inputs, &search, &outcome, arguments.top, date);
+    let (outcome, how) = searching::search(&search, &arguments, kept)?;
+    let mut record = answer::record(&inputs, &search, &outcome, how, arguments.top, (date, words));
     evaluator.describe(&mut record);
+    if let Some(run) = folder.as_ref().and_then(ReportFolder::claimed).filter(|_| record.search.stop == "interrupted") {
+        record.warnings.push(resume::advice(run));
+    }
     record.elapsed_s = started.elapsed().as_secs_f64();
     record.cpu_s = cpu_seconds().unwrap_or(record.elapsed_s);
     if let Some(folder) = &mut folder {

@@ -91,7 +91,7 @@ pub fn search(record: &RunRecord, beside: Beside) -> String {
     };
     format!(
         "<section class=\"long\"><h2>What was searched</h2><p>Space {} ({}): {} points, {} legal, {} feasible, in \
-         {:.2} s ({:.2} CPU s). {kept}</p>{}{}</section>\n",
+         {:.2} s ({:.2} CPU s). {kept}</p>{}{}{}</section>\n",
         esc(&record.space.name),
         esc(&record.space.origin),
         count(c.points),
@@ -99,9 +99,31 @@ pub fn search(record: &RunRecord, beside: Beside) -> String {
         count(c.feasible),
         record.elapsed_s,
         record.cpu_s,
+        how(record),
         groups("Rejected: legal, but does not fit or breaks an SLO", &record.rejected),
         groups("Illegal: no engine accepts it", &record.illegal),
     )
+}
+
+/// Which backend chose the points and why it stopped; nothing where every point was looked at.
+fn how(record: &RunRecord) -> String {
+    let s = &record.search;
+    let mut text = String::new();
+    if record.counts.unseen > 0 {
+        let seed = s.seed.map_or(String::new(), |seed| format!(" with seed {seed}"));
+        text = format!(
+            "Backend {}{seed} made {} evaluations and stopped: {}. {} points were not looked at.",
+            s.backend,
+            count(s.evaluations),
+            s.stop,
+            count(record.counts.unseen)
+        );
+    }
+    let sentences: Vec<&str> = std::iter::once(text.as_str()).chain(s.notes.iter().map(String::as_str)).collect();
+    match sentences.join(" ").trim() {
+        "" => String::new(),
+        text => format!("<p>{}</p>", esc(text)),
+    }
 }
 
 fn groups(heading: &str, groups: &[Group]) -> String {

@@ -63,7 +63,7 @@ pub fn searched(record: &RunRecord, style: Style) -> Vec<String> {
     let limits = if slos.is_empty() { "no SLO".to_string() } else { slos.join(", ") };
     let aim = if record.objective.maximise { "maximise" } else { "minimise" };
     let mut lines = vec![style.heading("Searched")];
-    let texts = [
+    let mut texts = vec![
         record.title(),
         format!("input {} and output {} tokens; {aim} {} under {limits}", w.isl, w.osl, record.objective.label),
         format!(
@@ -75,8 +75,26 @@ pub fn searched(record: &RunRecord, style: Style) -> Vec<String> {
             record.elapsed_s
         ),
     ];
+    if c.unseen > 0 {
+        texts.push(selective(record));
+    }
+    texts.extend(record.search.notes.iter().cloned());
     texts.iter().for_each(|t| indent(&mut lines, t));
     lines
+}
+
+/// `random, seed 1: 500 evaluations of a budget of 500; stopped by budget, 9,000 points not looked at`.
+fn selective(record: &RunRecord) -> String {
+    let s = &record.search;
+    let seed = s.seed.map_or(String::new(), |seed| format!(", seed {seed}"));
+    let budget = s.budget.map_or(String::new(), |b| format!(" of a budget of {}", count(b)));
+    format!(
+        "{}{seed}: {} evaluations{budget}; stop: {}; {} points were not looked at",
+        s.backend,
+        count(s.evaluations),
+        s.stop,
+        count(record.counts.unseen)
+    )
 }
 
 /// Points by reason, each with an example.

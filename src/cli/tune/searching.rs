@@ -1,0 +1,110 @@
+//! Runs the backend that was asked for.
+
+use super::arguments::{Arguments, BackendName};
+use super::interrupt;
+use super::progress::Progress;
+use super::resume::Kept;
+use crate::Result;
+use crate::report::record::SearchSummary;
+use crate::search::argmin_solvers::Argmin;
+use crate::search::ego::Ego;
+use crate::search::evolve::Evolve;
+use crate::search::journal::Journal;
+use crate::search::random::Random;
+use crate::search::sequential::Sequential;
+use crate::search::{
+    Backend, Evaluator, Figures, Limits, Outcome, Search, Searched, SpaceProblem, Stop, Witness, drive,
+};
+use crate::space::Space;
+use std::sync::atomic::Ordering;
+
+/// Evaluations of a backend that does not look at every point, where `--budget` says nothing.
+const BUDGET: u64 = 1000;
+
+/// Searches; says what was found and how.
+///
+/// # Errors
+/// What the backend cannot do.
+pub fn search<E: Evaluator>(
+    search: &Search<'_, E>,
+    arguments: &Arguments,
+    kept: Option<Kept>,
+) -> Result<(Outcome, SearchSummary)> {
+    if looks_at_all(search.space, arguments) {
+        return Ok(exhaustive(search, arguments));
+    }
+    let points = search.space.len();
+    let budget = arguments.budget.unwrap_or(BUDGET);
+    let mut backend = backend(arguments);
+    let problem = SpaceProblem::new(search);
+    let progress = Progress::new(budget.min(points));
+    let limits = Limits { budget, interrupted: interrupt::flag() };
+    let (journal, recorded) = kept.map_or((None, Vec::new()), |k| (Some(k.journal), k.entries));
+    let witness = Recorder { progress: &progress, journal };
+    let searched = drive(&problem, backend.as_mut(), &limits, recorded, &witness)?;
+    progress.finish();
+    let outcome = problem.outcome(&searched);
+    let how = summary(arguments, backend.as_ref(), budget, &searched);
+    Ok((outcome, how))
+}
+
+/// Every point is to be looked at, without a journal: the closed form takes microseconds a point.
+pub fn looks_at_all(space: &Space, arguments: &Arguments) -> bool {
+    arguments.backend == BackendName::Exhaustive && arguments.budget.is_none_or(|b| b >= space.len())
+}
+
+fn backend(arguments: &Arguments) -> Box<dyn Backend> {
+    match arguments.backend {
+        BackendName::Exhaustive => Box::new(Sequential::default()),
+        BackendName::Random => Box::new(Random::new(arguments.seed)),
+        BackendName::Anneal => Box::new(Argmin::anneal(arguments.seed)),
+        BackendName::Swarm => Box::new(Argmin::swarm(arguments.seed)),
+        BackendName::Ego => Box::new(Ego::new(arguments.seed)),
+        BackendName::Evolve => Box::new(Evolve::new(arguments.seed)),
+    }
+}
+
+fn summary(arguments: &Arguments, backend: &dyn Backend, budget: u64, searched: &Searched<Figures>) -> SearchSummary {
+    let mut notes = backend.notes();
+    notes.extend(searched.reason.iter().map(|why| format!("{} stopped: {why}.", backend.name())));
+    SearchSummary {
+        backend: backend.name().to_string(),
+        seed: (arguments.backend != BackendName::Exhaustive).then_some(arguments.seed),
+        budget: Some(budget),
+        evaluations: searched.history.evaluations(),
+        stop: searched.stop.to_string(),
+        notes,
+    }
+}
+
+/// Every point, layout by layout: each is compiled once.
+fn exhaustive<E: Evaluator>(search: &Search<'_, E>, arguments: &Arguments) -> (Outcome, SearchSummary) {
+    let progress = Progress::new(search.space.len());
+    let interrupted = interrupt::flag();
+    let outcome = search.run_until(&|points| progress.add(points), interrupted);
+    progress.finish();
+    let complete = outcome.looked == outcome.points;
+    let stop = if complete || !interrupted.load(Ordering::Relaxed) { Stop::Exhausted } else { Stop::Interrupted };
+    let how = SearchSummary {
+        backend: "exhaustive".to_string(),
+        seed: None,
+        budget: arguments.budget,
+        evaluations: outcome.legal,
+        stop: stop.to_string(),
+        notes: Vec::new(),
+    };
+    (outcome, how)
+}
+
+/// Counts evaluations for the progress bar, and keeps them.
+struct Recorder<'a> {
+    progress: &'a Progress,
+    journal: Option<Journal>,
+}
+
+impl Witness<Figures> for Recorder<'_> {
+    fn saw(&self, point: u64, figures: &Figures) -> Result<()> {
+        self.progress.add(1);
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.saw(point, figures))
+    }
+}
