@@ -7,8 +7,11 @@ use std::collections::BTreeMap;
 /// Variables of a process.
 pub type Variables = BTreeMap<String, String>;
 
-/// Known mitigations: a name, the variables it sets, and what they do.
-pub const MITIGATIONS: &[(&str, &[(&str, &str)], &str)] = &[
+/// A mitigation: its name, the variables it sets, and what they do.
+pub type Mitigation = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
+/// Known mitigations.
+pub const MITIGATIONS: &[Mitigation] = &[
     ("none", &[], "nothing changed"),
     ("one_thread", &[("RAYON_NUM_THREADS", "1")], "the CPU backend on one thread: no reduction order to vary"),
     ("cuda_launch_blocking", &[("CUDA_LAUNCH_BLOCKING", "1")], "every CUDA launch waits for its kernel"),
