@@ -29,6 +29,7 @@ fn poisson(criterion: &mut Criterion) {
             requests: REQUESTS,
             prefix: None,
             sessions: None,
+            priorities: Vec::new(),
             seed: 1,
         };
         let scenario = Scenario { one_by_one, ..Scenario::new(EngineConfig::Vllm(config), load) };

@@ -12,6 +12,7 @@ pub mod measure;
 pub mod memory;
 pub mod model;
 pub mod objective;
+pub mod planner;
 pub mod report;
 pub mod search;
 pub mod serve;

@@ -46,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "yaml",
             "measure",
             "objective",
+            "sim",
             "serve",
             "cost",
             "memory",
@@ -76,7 +77,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "serve::ServingMetrics",
         ],
     ),
-    ("report::fidelity", &["anchor::score", "anchor::trial"]),
+    ("report::fidelity", &["anchor::score", "anchor::trial", "anchor::open_loop"]),
+    ("report::open_loop", &["anchor::open_loop"]),
     // The command line ties everything together, and nothing uses it.
     (
         "cli",

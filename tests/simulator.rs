@@ -3,7 +3,7 @@
 mod common;
 
 use common::data;
-use inferasim::serve::scheduler::{KvGroup, SchedulerConfig, SglangConfig};
+use inferasim::serve::scheduler::{KvGroup, Policy, SchedulerConfig, SglangConfig};
 use inferasim::sim::check_trace::{Comparison, TraceFile};
 use inferasim::sim::distribution::{Gaps, Lengths};
 use inferasim::sim::fleet::{Observer, Unobserved};
@@ -22,6 +22,7 @@ fn open(rate: f64, prompt: Lengths, output: Lengths, requests: u64) -> LoadSpec 
         requests,
         prefix: None,
         sessions: None,
+        priorities: Vec::new(),
         seed: 11,
     }
 }
@@ -271,6 +272,13 @@ fn varied() -> Vec<(&'static str, Scenario)> {
         ("tight", vllm(tight())),
         ("tight, no prefix cache", vllm(uncached)),
         ("no reserve", vllm(SchedulerConfig { reserve_full_prompt: false, ..tight() })),
+        (
+            "priority",
+            Scenario {
+                load: LoadSpec { priorities: vec![(0, 0.3), (5, 1.0)], ..mixed() },
+                ..vllm(SchedulerConfig { policy: Policy::Priority, max_num_seqs: 6, ..tight() })
+            },
+        ),
         ("few sequences", vllm(SchedulerConfig { max_num_seqs: 6, ..SchedulerConfig::default() })),
         ("hybrid", vllm(hybrid())),
         ("window only", vllm(SchedulerConfig { groups: vec![KvGroup { window: Some(100) }], ..tight() })),
@@ -367,6 +375,25 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     assert_eq!(first, json(&scenario));
     scenario.load.seed += 1;
     assert_ne!(first, json(&scenario));
+}
+
+#[test]
+fn priorities_wait_as_cobham_says() {
+    // Two classes at one server without preemption (Cobham 1954): mean residual work W0 = λ·E[S²]/2 = 40 · 0.02²/2 =
+    // 8 ms of service of 20 ms; the first class waits W0/(1 − ρ1), the second W0/((1 − ρ1)(1 − ρ)); ρ1 = 0.24, ρ = 0.8.
+    let load =
+        LoadSpec { priorities: vec![(1, 0.3), (7, 1.0)], ..open(40.0, Lengths::Fixed(1), Lengths::Fixed(1), 100_000) };
+    let mut engine = single_server();
+    engine.serve_by_priority().unwrap();
+    let mut keep = Keep::default();
+    simulate(&Scenario::new(engine, load), Box::new(ConstantStep { seconds: 0.02 }), &mut keep).unwrap();
+    let wait = |priority: i64| {
+        let waits: Vec<f64> = keep.0.iter().filter(|r| r.priority == priority).map(|r| r.queue_s * 1e3).collect();
+        waits.iter().sum::<f64>() / waits.len() as f64
+    };
+    let (first, second) = (8.0 / 0.76, 8.0 / (0.76 * 0.2));
+    assert!((wait(1) / first - 1.0).abs() < 0.03, "{} {first}", wait(1));
+    assert!((wait(7) / second - 1.0).abs() < 0.05, "{} {second}", wait(7));
 }
 
 #[test]

@@ -181,3 +181,39 @@ fn bad_files_are_one_clear_error() {
     let error = refused(&["--no-report", "--target", "mi355x", "--space", &empty]);
     assert!(error.contains("none.yaml:4:") && error.contains("empty list"), "{error}");
 }
+
+#[test]
+fn the_shortlist_is_complete_enough_to_judge_a_measurement_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let flags = ["--target", "mi355x", "--space", "quick", "--slo", "ttft_ms=2000", "--shortlist", "5", "--out", out];
+    printed(&flags, 0);
+    let run = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let read = |name: &str| -> Value { serde_json::from_str(&fs::read_to_string(run.join(name)).unwrap()).unwrap() };
+    let (list, record) = (read("shortlist.json"), read("run.json"));
+    let entries = list["include"].as_array().unwrap();
+    assert_eq!(entries.len(), 5);
+    let figure = |entry: &Value, key: &str| entry[key].as_f64().unwrap_or_else(|| panic!("{key} in {entry}"));
+    assert_eq!(entries[0]["role"], "best");
+    let best = figure(&entries[0], "predicted_objective");
+    assert!((best / record["best"]["objective"].as_f64().unwrap() - 1.0).abs() < 1e-4);
+    let mut ids: Vec<&str> = entries.iter().map(|e| e["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), entries.len());
+    for (at, entry) in entries.iter().enumerate() {
+        assert_eq!(entry["rank"], at as u64 + 1);
+        for key in ["ttft_ms", "tpot_ms", "e2e_ms", "output_tok_s", "total_tok_s", "tok_s_per_gpu", "tok_s_per_user"] {
+            let value = figure(entry, &format!("predicted_{key}"));
+            let (low, high) = (format!("predicted_{key}_low"), format!("predicted_{key}_high"));
+            assert!(figure(entry, &low) < value && value < figure(entry, &high), "{key} of {entry}");
+        }
+        let rival = if at == 0 { &entries[1] } else { &entries[0] };
+        assert_eq!(figure(entry, "objective_to_beat"), figure(rival, "predicted_objective"));
+        assert_eq!((&entry["objective_metric"], figure(entry, "slo_ttft_ms")), (&"tok_s_per_gpu".into(), 2000.0));
+        assert!(entry["launch"].as_str().unwrap().starts_with("vllm serve ") && entry["objective_maximise"] == true);
+        assert!(!entry["band_origin"].as_str().unwrap().is_empty() && figure(entry, "band_coverage") == 0.8);
+    }
+    let wins: f64 = entries.iter().map(|e| figure(e, "win_probability")).sum();
+    assert!((wins - 1.0).abs() < 1e-3, "{wins}");
+}

@@ -10,6 +10,7 @@ pub mod fit;
 pub mod harvest;
 pub mod import;
 pub mod measured;
+pub mod open_loop;
 pub mod profile;
 pub mod regime;
 pub mod residual_fit;

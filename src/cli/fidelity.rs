@@ -3,11 +3,13 @@
 use crate::anchor::case::Prediction;
 use crate::anchor::fidelity::{Cases, Mode, predict, prepare};
 use crate::anchor::measured;
+use crate::anchor::open_loop::OpenLoop;
 use crate::anchor::score::{Errors, Score, Scored, score};
 use crate::anchor::transport::Rule;
 use crate::anchor::trial::{Trial, trials};
 use crate::cost::Calibration;
 use crate::report::fidelity::{self as report, About};
+use crate::report::open_loop as section;
 use crate::{Error, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -16,8 +18,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 pub struct FidelityArgs {
     /// CSV file of measured points.
-    #[arg(long)]
-    measured: PathBuf,
+    #[arg(long, required_unless_present = "open_loop")]
+    measured: Option<PathBuf>,
+    /// CSV files measured under open load: runs at a stated rate, or single requests; they are simulated
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    open_loop: Vec<PathBuf>,
     /// Calibration profile: a name or a file.
     #[arg(long, default_value = "public")]
     calibration: String,
@@ -45,7 +50,9 @@ pub struct FidelityArgs {
 /// Runs the command.
 pub fn run(args: &FidelityArgs) -> Result<u8> {
     let calibration = Calibration::load(&args.calibration)?;
-    let points = measured::read(&args.measured)?;
+    let open_loop = OpenLoop::score(&args.open_loop, &calibration)?;
+    let Some(file) = &args.measured else { return open_loop_alone(args, &open_loop) };
+    let points = measured::read(file)?;
     let prepared = prepare(&points, &calibration);
     let folds = args.holdout_groups.or(args.anchors.map(|_| FOLDS));
     let mode = folds.map_or(Mode::Profile, |n| Mode::GroupsLeftOut(n.max(2)));
@@ -56,7 +63,7 @@ pub fn run(args: &FidelityArgs) -> Result<u8> {
     let result = score(&scored);
     let trials = args.anchors.map_or_else(Vec::new, |k| anchor_trials(&prepared, &scored, k as usize, args.seeds));
     if let Some(folder) = &args.report {
-        let file = args.measured.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
+        let file = file_name(file);
         let about = About {
             command: command(args, &file),
             measured: file,
@@ -67,12 +74,16 @@ pub fn run(args: &FidelityArgs) -> Result<u8> {
             },
         };
         report::write(folder, &about, &result, &scored, &trials)?;
+        if !args.open_loop.is_empty() {
+            report::write_open_loop(folder, &open_loop, &open_loop_command(args))?;
+        }
     }
     if args.json {
-        let document = Document { score: &result, anchors: &trials };
+        let open_loop = (!args.open_loop.is_empty()).then_some(&open_loop);
+        let document = Document { score: &result, anchors: &trials, open_loop };
         println!("{}", serde_json::to_string_pretty(&document).unwrap_or_default());
     } else {
-        print!("{}{}", table(&result), trial_table(&trials));
+        print!("{}{}{}", table(&result), trial_table(&trials), section::table(&open_loop));
         if let Some(folder) = &args.report {
             println!("page: {}", folder.join("fidelity.md").display());
         }
@@ -90,6 +101,35 @@ struct Document<'a> {
     score: &'a Score,
     #[serde(skip_serializing_if = "<[Trial]>::is_empty")]
     anchors: &'a [Trial],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open_loop: Option<&'a OpenLoop>,
+}
+
+/// Scores of runs under open load alone.
+fn open_loop_alone(args: &FidelityArgs, scores: &OpenLoop) -> Result<u8> {
+    if let Some(folder) = &args.report {
+        report::write_open_loop(folder, scores, &open_loop_command(args))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(scores).unwrap_or_default());
+    } else {
+        print!("{}", section::table(scores));
+        if let Some(folder) = &args.report {
+            println!("page: {}", folder.join("fidelity.md").display());
+        }
+    }
+    Ok(crate::error::exit::ANSWER)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned())
+}
+
+fn open_loop_command(args: &FidelityArgs) -> String {
+    let files: Vec<String> = args.open_loop.iter().map(|f| file_name(f)).collect();
+    let calibration =
+        if args.calibration == "public" { String::new() } else { format!(" --calibration {}", args.calibration) };
+    format!("inferasim fidelity --open-loop {}{calibration} --report DIR", files.join(" "))
 }
 
 fn command(args: &FidelityArgs, file: &str) -> String {

@@ -183,6 +183,49 @@ impl CacheLayout {
     }
 }
 
+/// The pool of one rank as a scheduler allocates from it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockPool {
+    /// Blocks in all.
+    pub blocks: u64,
+    /// Tokens of a block of the full-attention layers.
+    pub block_tokens: u32,
+    /// Block tables of a request: the window of each in tokens, `None` for full attention. A recurrent state is a
+    /// window of one token.
+    pub tables: Vec<Option<u32>>,
+}
+
+/// Most block tables a scheduler is asked to keep for a request.
+const MOST_TABLES: f64 = 4.0;
+
+impl CacheLayout {
+    /// The pool of `bytes`. Where layers form many groups, several take part in one table of the answer, and its blocks
+    /// are that many times fewer.
+    pub fn block_pool(&self, bytes: f64) -> BlockPool {
+        let groups = &self.groups[..self.kinds];
+        // Blocks of a table are all counted as the full layers' are.
+        let share = |g: &Group| match g.holds {
+            Holds::State => g.copies * self.state_blocks,
+            _ => g.copies * self.block_tokens / g.block_tokens,
+        };
+        let all: f64 = groups.iter().map(share).sum();
+        let joined = if all > MOST_TABLES { groups.iter().map(share).fold(1.0, f64::max) } else { 1.0 };
+        let mut tables = Vec::new();
+        for group in groups {
+            let window = match group.holds {
+                Holds::All => None,
+                Holds::Window(window) => Some((window as u32).max(1)),
+                Holds::State => Some(1),
+            };
+            let count = (share(group) / joined).round().clamp(1.0, MOST_TABLES) as usize;
+            tables.extend(std::iter::repeat_n(window, count));
+        }
+        let blocks =
+            if self.bytes_per_block > 0.0 { bytes / self.bytes_per_block / joined } else { f64::from(u32::MAX) };
+        BlockPool { blocks: blocks.max(0.0) as u64, block_tokens: self.block_tokens as u32, tables }
+    }
+}
+
 fn has_state(buckets: &[Bucket]) -> bool {
     buckets.iter().any(|b| b.holds == Holds::State)
 }

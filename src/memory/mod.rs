@@ -12,6 +12,7 @@ pub mod plan;
 mod tests;
 pub mod weights;
 
+pub use cache::BlockPool;
 pub use plan::MemoryPlan;
 
 use crate::config::Deployment;
@@ -131,6 +132,11 @@ impl MemoryModel {
     /// Longest request that a pool of `kv_bytes` holds, as the engine estimates it when it refuses a start.
     pub fn longest(&self, kv_bytes: f64, max_num_batched_tokens: f64) -> f64 {
         self.cache.longest(kv_bytes, max_num_batched_tokens)
+    }
+
+    /// A pool of `kv_bytes` as a scheduler allocates from it, all attention-DP groups together.
+    pub fn block_pool(&self, kv_bytes: f64) -> BlockPool {
+        self.cache.block_pool(kv_bytes * self.attention_dp)
     }
 
     /// Tokens in a block of the full-attention layers.

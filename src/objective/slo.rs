@@ -62,6 +62,12 @@ impl Slo {
         }
     }
 
+    /// `ttft_ms 180 of 500`, the value beside the limit it keeps; `None` where the figure is not known.
+    pub fn kept(&self, metrics: &ServingMetrics) -> Option<String> {
+        let value = self.metric.of(metrics)?;
+        Some(format!("{} {} of {}", self.metric, self.metric.show(value), yaml::number(self.limit)))
+    }
+
     /// Short stable name to count misses under: `tpot_ms over 20`.
     pub fn reason(&self) -> String {
         let side = if self.metric.maximise() { "under" } else { "over" };

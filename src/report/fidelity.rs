@@ -1,7 +1,9 @@
 //! A page on how far predictions were from measurements: tables and plots of one run of `inferasim fidelity`.
 
+use super::open_loop;
 use super::plots::parity::Parity;
 use super::plots::{png, svg};
+use crate::anchor::open_loop::OpenLoop;
 use crate::anchor::score::{Errors, Score, Scored, SliceErrors, errors};
 use crate::anchor::trial::Trial;
 use crate::{Error, Result};
@@ -35,7 +37,30 @@ pub fn write(folder: &Path, about: &About, score: &Score, rows: &[Scored<'_>], t
         std::fs::write(folder.join(format!("fidelity-{name}.svg")), svg(&chart)?).map_err(failed)?;
         png(&chart, &folder.join(format!("fidelity-{name}.png")))?;
     }
-    std::fs::write(folder.join("fidelity.md"), page(about, score, rows, trials)).map_err(failed)
+    let place = folder.join("fidelity.md");
+    let mut text = page(about, score, rows, trials);
+    // A run that scores no open load keeps what an earlier one found.
+    if let Ok(old) = std::fs::read_to_string(&place)
+        && let Some((from, to)) = open_loop::existing(&old)
+    {
+        text = open_loop::replace(&text, &old[from..to]);
+    }
+    std::fs::write(place, text).map_err(failed)
+}
+
+/// Writes the section on open load into the folder's `fidelity.md`, or a page of that section alone.
+///
+/// # Errors
+/// A folder that cannot be written.
+pub fn write_open_loop(folder: &Path, scores: &OpenLoop, command: &str) -> Result<()> {
+    let failed = |e: std::io::Error| {
+        Error::input(folder.display().to_string(), format!("cannot be written: {e}"), "Give --report another folder")
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let place = folder.join("fidelity.md");
+    let page =
+        std::fs::read_to_string(&place).unwrap_or_else(|_| "# How far are predictions from measurements?\n".into());
+    std::fs::write(place, open_loop::replace(&page, &open_loop::section(scores, command))).map_err(failed)
 }
 
 /// The three plots, coloured by GPU.

@@ -5,6 +5,7 @@ pub mod fidelity;
 mod fixture;
 pub mod folder;
 pub mod html;
+pub mod open_loop;
 pub mod plots;
 pub mod points;
 pub mod projection;

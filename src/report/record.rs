@@ -52,6 +52,9 @@ pub struct RunRecord {
     pub rejected: Vec<Group>,
     /// The best feasible points, best first; ranks count from 1.
     pub top: Vec<Candidate>,
+    /// The deployments worth measuring, best first.
+    #[serde(default)]
+    pub shortlist: Vec<Finalist>,
     /// The recommendation; absent where nothing is feasible.
     pub best: Option<Candidate>,
     /// Where nothing is feasible: the point that comes nearest, and what blocks it.
@@ -270,6 +273,42 @@ impl Candidate {
     pub fn metrics(&self) -> &ServingMetrics {
         &self.evaluation.metrics
     }
+}
+
+/// A deployment worth measuring, and what a measurement is to be held against.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finalist {
+    /// The deployment; its rank counts among the finalists.
+    pub candidate: Candidate,
+    /// `best`, `diverse`, `informative` or `next`.
+    pub role: String,
+    /// The same in a sentence.
+    pub reason: String,
+    /// No other point beats it in throughput per GPU and speed per user at once.
+    pub on_front: bool,
+    /// Probability that it is the best of the list.
+    pub win_probability: f64,
+    /// What measuring it is expected to say about which is best, bits.
+    pub information_bits: f64,
+    /// Its figures with their bands.
+    pub ranges: Vec<FigureRange>,
+    /// Share of measurements that a band is expected to hold.
+    pub band_coverage: f64,
+    /// What the bands rest on.
+    pub band_origin: String,
+}
+
+/// A predicted figure and the ends of its band.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FigureRange {
+    /// The figure's name, e.g. `tpot_ms`.
+    pub key: String,
+    /// The prediction.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
 }
 
 /// The point nearest to running in a space where none does; it has no figures.

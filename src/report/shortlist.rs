@@ -1,7 +1,8 @@
-//! The best deployments as a CI matrix: `{"include": [...]}` with flat fields, as GitHub Actions' `strategy.matrix`
-//! takes it, each entry a whole deployment with its launch command and the figures to hold a measurement against.
+//! The deployments worth measuring as a CI matrix: `{"include": [...]}` with flat fields, as GitHub Actions'
+//! `strategy.matrix` takes it, each entry a whole deployment with its launch command and the figures to hold a
+//! measurement against. docs/shortlist.md describes the keys.
 
-use super::record::{Candidate, RunRecord};
+use super::record::{Candidate, Finalist, RunRecord};
 use super::text;
 use crate::Result;
 use crate::export::{Launch, LaunchRequest, launch};
@@ -12,7 +13,15 @@ pub const MATRIX_LIMIT: usize = 256;
 
 /// The matrix document.
 pub fn shortlist(record: &RunRecord) -> Value {
-    let entries: Vec<Value> = record.top.iter().take(MATRIX_LIMIT).map(|c| entry(record, c)).collect();
+    let list: Vec<&Finalist> = record.shortlist.iter().take(MATRIX_LIMIT).collect();
+    let objective = |f: &Finalist| f.candidate.objective;
+    let entries: Vec<Value> = list
+        .iter()
+        .map(|finalist| {
+            let rival = if finalist.candidate.rank == 1 { list.get(1) } else { list.first() };
+            entry(record, finalist, rival.map(|r| objective(r)))
+        })
+        .collect();
     json!({ "include": entries })
 }
 
@@ -28,12 +37,14 @@ pub fn launch_of(record: &RunRecord, candidate: &Candidate) -> Result<Launch> {
     })
 }
 
-fn entry(record: &RunRecord, candidate: &Candidate) -> Value {
+fn entry(record: &RunRecord, finalist: &Finalist, to_beat: Option<f64>) -> Value {
+    let candidate = &finalist.candidate;
     let (d, m) = (&candidate.deployment, candidate.metrics());
     let w = &record.workload;
     let name = format!("{} {} {} c{}", record.model.name, record.engine.name, text::layout(d), d.concurrency);
     let Value::Object(mut fields) = json!({
         "name": name.replace(" × ", "x"),
+        "id": id(candidate),
         "rank": candidate.rank,
         "model": record.model.name,
         "checkpoint": record.checkpoint_of(candidate),
@@ -76,8 +87,52 @@ fn entry(record: &RunRecord, candidate: &Candidate) -> Value {
     if let Some(speculation) = &d.speculation {
         fields.insert("draft_tokens".to_string(), json!(speculation.draft_tokens));
     }
+    judgement(&mut fields, record, finalist, to_beat);
     commands(&mut fields, launch_of(record, candidate));
     Value::Object(fields)
+}
+
+/// The deployment in one word.
+fn id(candidate: &Candidate) -> String {
+    let d = &candidate.deployment;
+    let weights = text::file_name(&d.weight_dtype);
+    let layout = format!("tp{}-ep{}-adp{}-pp{}-r{}", d.tp, d.ep, d.attention_dp, d.pp, d.replicas);
+    let limits = format!("b{}-s{}-m{}", d.max_num_batched_tokens, d.max_num_seqs, d.memory_fraction);
+    let drafts = d.speculation.as_ref().map_or(String::new(), |s| format!("-k{}", s.draft_tokens));
+    format!("{weights}-{}kv-{layout}-{limits}{drafts}-c{}", d.kv_dtype, d.concurrency)
+}
+
+/// Why it is listed, the bands, and what decides.
+fn judgement(fields: &mut Map<String, Value>, record: &RunRecord, finalist: &Finalist, to_beat: Option<f64>) {
+    let mut put = |key: String, value: Value| fields.insert(key, value);
+    put("role".into(), json!(finalist.role));
+    put("reason".into(), json!(finalist.reason));
+    put("on_front".into(), json!(finalist.on_front));
+    put("win_probability".into(), json!(rounded(finalist.win_probability)));
+    put("information_bits".into(), json!(rounded(finalist.information_bits)));
+    for range in &finalist.ranges {
+        let own = range.key == record.objective.metric;
+        let listed = !matches!(range.key.as_str(), "ttft_p50_ms" | "usd_per_m_output");
+        if listed {
+            put(format!("predicted_{}_low", range.key), json!(rounded(range.low)));
+            put(format!("predicted_{}_high", range.key), json!(rounded(range.high)));
+        }
+        if own {
+            put("predicted_objective".into(), json!(rounded(range.value)));
+            put("predicted_objective_low".into(), json!(rounded(range.low)));
+            put("predicted_objective_high".into(), json!(rounded(range.high)));
+        }
+    }
+    put("band_coverage".into(), json!(finalist.band_coverage));
+    put("band_origin".into(), json!(finalist.band_origin));
+    put("objective_metric".into(), json!(record.objective.metric));
+    put("objective_maximise".into(), json!(record.objective.maximise));
+    if let Some(value) = to_beat {
+        put("objective_to_beat".into(), json!(rounded(value)));
+    }
+    for slo in &record.objective.slos {
+        put(format!("slo_{}", slo.key), json!(slo.limit));
+    }
 }
 
 fn commands(fields: &mut Map<String, Value>, launch: Result<Launch>) {

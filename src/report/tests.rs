@@ -179,14 +179,15 @@ fn the_shortlist_is_a_flat_matrix() {
     let list = shortlist(&record);
     assert_eq!(list.as_object().map(|o| o.keys().collect::<Vec<_>>()), Some(vec![&"include".to_string()]));
     let entries = list["include"].as_array().expect("an array");
-    assert_eq!(entries.len(), record.top.len());
+    assert_eq!(entries.len(), record.shortlist.len());
     for entry in entries {
         let fields = entry.as_object().expect("an object");
-        assert!(fields.values().all(|v| v.is_string() || v.is_number()), "{entry}");
+        assert!(fields.values().all(|v| v.is_string() || v.is_number() || v.is_boolean()), "{entry}");
     }
     assert_snapshot!(serde_json::to_string_pretty(&entries[0]).expect("serialises"), @r#"
     {
       "name": "gpt-oss-120b vllm 8xTP1 c768",
+      "id": "mxfp4-fp8kv-tp1-ep1-adp1-pp1-r8-b8192-s1024-m0.9-c768",
       "rank": 1,
       "model": "gpt-oss-120b",
       "checkpoint": "openai/gpt-oss-120b",
@@ -221,6 +222,27 @@ fn the_shortlist_is_a_flat_matrix() {
       "predicted_bound": "prefill interference",
       "calibration": "neighbouring data",
       "predicted_usd_per_m_total": 0.065974,
+      "role": "best",
+      "reason": "The best of its kind.",
+      "on_front": true,
+      "win_probability": 0.2,
+      "information_bits": 0.25,
+      "predicted_ttft_ms_low": 167.27,
+      "predicted_ttft_ms_high": 202.4,
+      "predicted_tpot_ms_low": 16.582,
+      "predicted_tpot_ms_high": 20.065,
+      "predicted_tok_s_per_gpu_low": 9569.1,
+      "predicted_tok_s_per_gpu_high": 11579.0,
+      "predicted_objective": 10526.0,
+      "predicted_objective_low": 9569.1,
+      "predicted_objective_high": 11579.0,
+      "band_coverage": 0.8,
+      "band_origin": "public runs of this engine, GPU and model",
+      "objective_metric": "tok_s_per_gpu",
+      "objective_maximise": true,
+      "objective_to_beat": 8504.6,
+      "slo_ttft_ms": 500.0,
+      "slo_tpot_ms": 20.0,
       "launch": "vllm serve openai/gpt-oss-120b --tensor-parallel-size 1 --max-model-len 2048 --max-num-seqs 1024 --max-num-batched-tokens 8192 --kv-cache-dtype fp8 --gpu-memory-utilization 0.9 --no-enable-prefix-caching",
       "benchmark": "vllm bench serve --model openai/gpt-oss-120b --dataset-name random --random-input-len 1024 --random-output-len 1024 --random-range-ratio 0 --num-prompts 7680 --max-concurrency 768 --request-rate inf --ignore-eos --percentile-metrics ttft,tpot,itl,e2el",
       "notes": "The command starts one of 8 equal instances; put a router on the benchmark's port in front of them."

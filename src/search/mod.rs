@@ -1,5 +1,6 @@
 //! Which deployments of a space are best? Search sees the model of serving only through [`Evaluator`].
 
+pub mod advice;
 pub mod argmin_solvers;
 pub mod backend;
 pub mod cube;
@@ -8,6 +9,7 @@ pub mod ego;
 pub mod evolve;
 pub mod exhaustive;
 pub mod explain;
+pub mod finalists;
 pub mod journal;
 pub mod merit;
 pub mod problem;
@@ -15,6 +17,7 @@ pub mod random;
 pub mod sequential;
 pub mod tally;
 
+pub use advice::Advice;
 pub use backend::{Ask, Backend, Dimension, Domain, History, Observation, Stop};
 pub use driver::{Limits, NoWitness, Problem, Searched, Witness, drive};
 pub use exhaustive::{Search, Verdict};

@@ -137,6 +137,15 @@ pub struct Terms {
     pub ttft_ms: f64,
 }
 
+/// Prompts that arrive within the spread of finishes, and the share of prompts that arrive in lock-step.
+pub fn arrivals(load: &Load) -> (f64, f64) {
+    let r = load.range_ratio;
+    let spread =
+        (FINISH_SPREAD * 2.0 * (1.0 - r) / (1.0 + r)).clamp(LEAST_SPREAD, 1.0) * load.osl / load.tokens_per_step;
+    let arrivals = load.running * (load.isl / PACKED_TOKENS).max(1.0) / spread;
+    (arrivals, (1.0 - 1.0 / arrivals).max(0.0))
+}
+
 /// The terms behind [`closed_loop`].
 pub fn terms(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Constants, corrections: (f64, f64)) -> Terms {
     let step = decode.time(c);
@@ -145,11 +154,7 @@ pub fn terms(load: &Load, decode: &DecodeWork, prefill: &PrefillWork, c: &Consta
     let draft = 1.0 + c.draft_cost * load.draft_tokens / 3.0;
     let t_step = step.total() * draft;
     let (clients, running, osl) = (load.clients, load.running, load.osl);
-    let r = load.range_ratio;
-
-    let spread = (FINISH_SPREAD * 2.0 * (1.0 - r) / (1.0 + r)).clamp(LEAST_SPREAD, 1.0) * osl / load.tokens_per_step;
-    let arrivals = running * (load.isl / PACKED_TOKENS).max(1.0) / spread;
-    let lock = (1.0 - 1.0 / arrivals).max(0.0);
+    let (arrivals, lock) = arrivals(load);
 
     // Stages work on different requests at once, so a prompt occupies each of them for its share only.
     let dt = increment / load.stages;

@@ -90,6 +90,23 @@ pub struct Evaluation {
     pub breakdown: Breakdown,
 }
 
+impl Evaluation {
+    /// Share of TPOT spent in what binds it, above 0; `None` where what binds is no part of a step.
+    pub fn bound_share(&self) -> Option<f64> {
+        let b = &self.breakdown;
+        let part = match self.bound {
+            Bound::WeightReads | Bound::Compute => b.gemm_ms + b.moe_ms,
+            Bound::KvReads => b.attention_ms,
+            Bound::Collectives => b.collectives_ms,
+            Bound::KernelFloors => b.small_kernels_ms,
+            Bound::Host => b.host_ms,
+            Bound::Prefill => b.prefill_ms,
+            Bound::KvCapacity | Bound::SequenceLimit => return None,
+        };
+        Some(part / self.metrics.tpot_ms).filter(|share| *share > 0.0)
+    }
+}
+
 /// Why a deployment cannot run at all.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -82,6 +82,27 @@ impl Lengths {
         }
     }
 
+    /// Mean length, tokens.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Fixed(n) => f64::from(*n),
+            Self::Uniform(low, high) => f64::midpoint(f64::from(*low), f64::from(*high)),
+            Self::LogNormal { mean, .. } | Self::Geometric(mean) => *mean,
+            Self::Choice(choices) => {
+                let before = std::iter::once(0.0).chain(choices.iter().map(|c| c.1));
+                choices.iter().zip(before).map(|(c, before)| f64::from(c.0) * (c.1 - before)).sum()
+            }
+        }
+    }
+
+    /// Nominal length, and the ratio of the shortest to it where lengths are uniform; else the mean and 1.
+    pub fn nominal(&self) -> (u32, f64) {
+        match self {
+            Self::Uniform(low, high) => (*high, f64::from(*low) / f64::from(*high)),
+            law => (law.mean().round() as u32, 1.0),
+        }
+    }
+
     /// Uniform on [ratio · nominal, nominal], as the engines' benchmark clients draw.
     pub fn ratio(nominal: u32, ratio: f64) -> Self {
         Self::Uniform(((f64::from(nominal) * ratio).round() as u32).clamp(1, nominal), nominal)
@@ -173,6 +194,11 @@ mod tests {
 
     fn mean(text: &str) -> f64 {
         let law = Lengths::parse("--isl", text).unwrap();
+        assert!((law.mean() / sampled(&law) - 1.0).abs() < 0.01, "{text}");
+        sampled(&law)
+    }
+
+    fn sampled(law: &Lengths) -> f64 {
         let mut random = Pcg64Mcg::seed_from_u64(3);
         (0..200_000).map(|_| f64::from(law.sample(&mut random))).sum::<f64>() / 200_000.0
     }

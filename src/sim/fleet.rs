@@ -3,12 +3,12 @@
 //! Everything happens in one loop on one clock, so routers see the state their decisions caused.
 
 use super::clock::{Agenda, Class, Time};
-use super::load::{Incoming, LoadGenerator};
+use super::load::{Arrivals, Incoming, LoadGenerator};
 use super::replica::{Launch, Replica, RunSink, StepRecord};
 use super::request_log::{Live, RequestLog, RequestRecord};
 use super::router::Router;
 use super::scenario::Scenario;
-use super::step_time::StepTime;
+use super::step_time::{FirstToken, StepTime};
 use crate::serve::scheduler::{DraftCheck, NewRequest, Outcome, Plan, RowKind, Unservable, Waste};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -31,6 +31,10 @@ enum Event {
     },
     /// KV has arrived at the decode side.
     Transferred {
+        live: u32,
+    },
+    /// The last token has reached the client.
+    Delivered {
         live: u32,
     },
     /// A replica goes or comes.
@@ -81,6 +85,8 @@ pub struct Fleet<'a> {
     link_free: Vec<Time>,
     drafts: Pcg64Mcg,
     keep_content: bool,
+    /// Requests of a closed loop that arrive at once at the start.
+    first_wave: u32,
     outcome: Outcome,
 }
 
@@ -107,6 +113,10 @@ impl<'a> Fleet<'a> {
             link_free: vec![Time(0); count],
             drafts: Pcg64Mcg::seed_from_u64(seed ^ 0xd2af),
             keep_content: scenario.disaggregation.is_some() || !scenario.outages.is_empty(),
+            first_wave: match scenario.load.arrivals {
+                Arrivals::Closed { clients, .. } => clients,
+                _ => 0,
+            },
             outcome: Outcome::default(),
             scenario,
         }
@@ -149,6 +159,7 @@ impl<'a> Fleet<'a> {
                     }
                 }
                 Event::Transferred { live } => self.start_decode(live, now),
+                Event::Delivered { live } => self.depart(live, now, true, observer),
                 Event::Down { replica } => self.fail(replica, now),
                 Event::Up { replica } => self.recover(replica, now),
             }
@@ -197,6 +208,7 @@ impl<'a> Fleet<'a> {
                     client: incoming.client,
                     prompt_len: incoming.prompt_len,
                     output_len: incoming.output_len,
+                    priority: incoming.priority,
                     arrival: now,
                     content: Some(incoming.content),
                     ..Live::default()
@@ -256,6 +268,7 @@ impl<'a> Fleet<'a> {
             tag: u64::from(index),
             prompt_len: live.prompt_len,
             max_tokens: if live.in_prefill { 1 } else { live.output_len },
+            priority: live.priority,
             arrival: live.arrival.seconds(),
             tie: live.number,
             content: content.unwrap_or_default(),
@@ -346,6 +359,15 @@ impl<'a> Fleet<'a> {
             let live = &mut self.lives[*tag as usize];
             if live.outputs == 0 {
                 live.first_token = now;
+                let wave = u64::from(self.first_wave);
+                let first = FirstToken {
+                    computed: live.prompt_len.saturating_sub(live.hit_tokens),
+                    cached: live.hit_tokens,
+                    running: self.replicas[replica].decoding(),
+                    wave_place: (live.number < wave).then_some(live.number as u32),
+                    engine_s: now.since(live.arrival).seconds(),
+                };
+                live.outside = Time::from_seconds(self.step_time.outside(&first));
             } else {
                 self.log.gaps.add(now.since(live.last_token), 1);
             }
@@ -374,7 +396,12 @@ impl<'a> Fleet<'a> {
                 let arrives = sent.after(Time::from_seconds(split.latency_s));
                 self.agenda.push(arrives, Class::End, Event::Transferred { live: index });
             }
-            _ => self.depart(index, now, true, observer),
+            _ if live.outside == Time(0) => self.depart(index, now, true, observer),
+            _ => {
+                let at = now.after(live.outside);
+                self.lives[index as usize].leaving = true;
+                self.agenda.push(at, Class::End, Event::Delivered { live: index });
+            }
         }
     }
 

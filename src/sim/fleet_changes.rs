@@ -37,7 +37,7 @@ impl Fleet<'_> {
     /// A replica fails: its requests begin anew elsewhere.
     pub(super) fn fail(&mut self, replica: usize, now: Time) {
         self.cut(replica, now, true);
-        let here = |l: &Live| l.output_len > 0 && l.replica == replica;
+        let here = |l: &Live| l.output_len > 0 && l.replica == replica && !l.leaving;
         let held: Vec<u32> = self.held.iter().copied().collect();
         let lost: Vec<u32> = (0..self.lives.len() as u32)
             .filter(|i| here(&self.lives[*i as usize]) && !held.contains(i))

@@ -78,6 +78,8 @@ pub struct LoadSpec {
     pub prefix: Option<PrefixPool>,
     /// Conversations.
     pub sessions: Option<Sessions>,
+    /// Priorities with the running sums of their shares, which end at 1; empty where all are 0. Lower is served first.
+    pub priorities: Vec<(i64, f64)>,
     /// Same seed, same load.
     pub seed: u64,
 }
@@ -95,6 +97,8 @@ pub struct Incoming {
     pub prompt_len: u32,
     /// Answer tokens.
     pub output_len: u32,
+    /// Lower is served first, under the priority policy.
+    pub priority: i64,
     /// What the tokens are.
     pub content: Content,
 }
@@ -106,6 +110,7 @@ pub struct LoadGenerator {
     clock: Pcg64Mcg,
     lengths: Pcg64Mcg,
     prefixes: Pcg64Mcg,
+    priorities: Pcg64Mcg,
     zipf: Option<Zipf>,
     issued: u64,
     sessions_started: u64,
@@ -128,6 +133,7 @@ impl LoadGenerator {
             clock: stream(0),
             lengths: stream(1),
             prefixes: stream(2),
+            priorities: stream(3),
             zipf: spec.prefix.map(|p| Zipf::new(p.prefixes, p.exponent)),
             issued: 0,
             sessions_started: 0,
@@ -211,7 +217,15 @@ impl LoadGenerator {
             history.push(Segment { key: output_key, start: 0, len: output_len });
             self.talks.insert(client, (turns_left - 1, history));
         }
-        Incoming { number, client, at, prompt_len: content.prompt_len(), output_len, content }
+        let priority = self.draw_priority();
+        Incoming { number, client, at, prompt_len: content.prompt_len(), output_len, priority, content }
+    }
+
+    fn draw_priority(&mut self) -> i64 {
+        let classes = &self.spec.priorities;
+        let Some(last) = classes.last() else { return 0 };
+        let at: f64 = self.priorities.random();
+        classes.iter().find(|c| at < c.1).unwrap_or(last).0
     }
 
     fn draw_lengths(&mut self) -> (u32, u32) {
@@ -243,6 +257,7 @@ impl LoadGenerator {
             prompt.push(Segment { key: PROMPT_STREAM + number, start: 0, len: row.prompt_len });
         }
         let at = Time::from_seconds(row.at_s / speed);
+        let priority = self.draw_priority();
         self.issued += 1;
         Some(Incoming {
             number,
@@ -250,6 +265,7 @@ impl LoadGenerator {
             at,
             prompt_len: row.prompt_len,
             output_len: row.output_len,
+            priority,
             content: Content { prompt, output_key: OUTPUT_STREAM + number, unshared },
         })
     }

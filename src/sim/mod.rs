@@ -2,11 +2,14 @@
 
 pub mod check_trace;
 pub mod clock;
+pub mod closed_run;
+pub mod deployment;
 pub mod distribution;
 pub mod fleet;
 mod fleet_changes;
 pub mod histogram;
 pub mod load;
+pub mod projected;
 pub mod replica;
 pub mod report;
 pub mod request_log;

@@ -180,6 +180,11 @@ impl Replica {
         matches!(self.activity, Activity::Idle)
     }
 
+    /// Sequences that decode in the step last launched, or are held back for it.
+    pub fn decoding(&self) -> u32 {
+        self.batch.decode_sequences + self.batch.held_sequences
+    }
+
     /// The step last launched (not the last of a run).
     pub fn last_step(&self) -> StepRecord {
         self.last_step
@@ -345,6 +350,8 @@ impl Replica {
     fn describe(&mut self) {
         let batch = &mut self.batch;
         batch.clear();
+        let present = self.current.rows.len() as u32;
+        batch.held_sequences = self.scheduler.load().running.saturating_sub(present);
         for row in &self.current.rows {
             if row.decode {
                 batch.decode_sequences += 1;

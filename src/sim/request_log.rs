@@ -17,6 +17,8 @@ pub struct Live {
     pub prompt_len: u32,
     /// Answer tokens.
     pub output_len: u32,
+    /// Lower is served first, under the priority policy.
+    pub priority: i64,
     /// Answer tokens so far.
     pub outputs: u32,
     /// Arrival at the router.
@@ -27,6 +29,10 @@ pub struct Live {
     pub first_token: Time,
     /// Latest token.
     pub last_token: Time,
+    /// Time spent outside the engine: tokens reach the client this much later than the engine gives them.
+    pub outside: Time,
+    /// The engine is done with it; its last token is on the way to the client.
+    pub leaving: bool,
     /// Prompt tokens found in the prefix cache at first admission.
     pub hit_tokens: u32,
     /// Times it was preempted.
@@ -54,7 +60,7 @@ pub struct RequestRecord {
     pub queue_s: f64,
     /// Arrival to first token.
     pub ttft_s: f64,
-    /// First scheduling to first token.
+    /// First scheduling to first token, in the engine.
     pub ttft_from_admission_s: f64,
     /// (E2E − TTFT)/(tokens − 1); NaN with one token.
     pub tpot_s: f64,
@@ -68,6 +74,8 @@ pub struct RequestRecord {
     pub hit_tokens: u32,
     /// Times preempted.
     pub preemptions: u32,
+    /// Its priority.
+    pub priority: i64,
     /// The engine that finished it.
     pub replica: u32,
 }
@@ -80,14 +88,15 @@ impl RequestRecord {
             number: live.number,
             arrival_s: arrival.seconds(),
             queue_s: admitted.since(arrival).seconds(),
-            ttft_s: first.since(arrival).seconds(),
+            ttft_s: first.after(live.outside).since(arrival).seconds(),
             ttft_from_admission_s: first.since(admitted).seconds(),
             tpot_s: last.since(first).seconds() / (f64::from(live.outputs) - 1.0),
-            e2e_s: last.since(arrival).seconds(),
+            e2e_s: last.after(live.outside).since(arrival).seconds(),
             prompt_len: live.prompt_len,
             output_len: live.outputs,
             hit_tokens: live.hit_tokens,
             preemptions: live.preemptions,
+            priority: live.priority,
             replica: live.replica as u32,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::load::LoadSpec;
 use super::router::RouterPolicy;
-use crate::serve::scheduler::{Scheduler, SchedulerConfig, SglangConfig, SglangScheduler, VllmScheduler};
+use crate::serve::scheduler::{Policy, Scheduler, SchedulerConfig, SglangConfig, SglangScheduler, VllmScheduler};
 use crate::{Error, Result};
 use serde::Serialize;
 
@@ -30,6 +30,20 @@ impl EngineConfig {
             Self::Vllm(config) => config.block_size,
             Self::Sglang(config) => config.page_size,
         }
+    }
+
+    /// Serves the lowest priority value first.
+    ///
+    /// # Errors
+    /// SGLang: its priority scheduling is not modelled.
+    pub fn serve_by_priority(&mut self) -> Result<()> {
+        match self {
+            Self::Vllm(config) => config.policy = Policy::Priority,
+            Self::Sglang(_) => {
+                return Err(Error::input("--priority", "not modelled for SGLang", "Leave it out"));
+            }
+        }
+        Ok(())
     }
 
     fn validate(&self) -> Result<()> {

@@ -57,6 +57,28 @@ impl SloSet {
         self.limits.is_empty()
     }
 
+    /// `ttft_p99_ms <= 800`, one text per limit.
+    pub fn texts(&self) -> Vec<String> {
+        self.limits.iter().map(|l| format!("{} <= {}", l.name, l.limit_ms)).collect()
+    }
+
+    /// The limits on a latency (`ttft`, `tpot`, `itl`, `e2e` or `queue`), ms, with their names.
+    pub fn on(&self, latency: &str) -> Vec<(String, f64)> {
+        let limits = self.limits.iter().filter(|l| LATENCIES[l.latency] == latency);
+        limits.map(|l| (l.name.clone(), l.limit_ms)).collect()
+    }
+
+    /// The text limits a percentile, or a latency that only a simulation knows.
+    pub fn needs_simulation(text: &str) -> bool {
+        let name = text.split('=').next().unwrap_or_default().trim();
+        name != "ttft_p50_ms"
+            && LATENCIES.iter().any(|latency| {
+                let rest = name.strip_prefix(latency);
+                let only_here = matches!(*latency, "itl" | "queue") && rest == Some("_ms");
+                only_here || rest.is_some_and(|r| matches!(r, "_p50_ms" | "_p90_ms" | "_p99_ms"))
+            })
+    }
+
     /// What the limits ask of each request, for goodput: the tightest per latency.
     pub fn per_request(&self) -> Slos {
         let tightest = |latency: usize| {

@@ -24,6 +24,8 @@ pub struct StepBatch {
     pub decode_tokens: u32,
     /// Tokens they attend to, summed over sequences, the new ones included.
     pub decode_context: u64,
+    /// Sequences that run but are not in the step: an engine that computes prompts first holds its decodes back.
+    pub held_sequences: u32,
     /// Prefill (and recomputed) chunks, in order.
     pub prefill: Vec<PrefillChunk>,
     /// Tokens of `prefill`.
@@ -37,7 +39,7 @@ impl StepBatch {
     pub fn clear(&mut self) {
         self.prefill.clear();
         (self.decode_sequences, self.decode_tokens, self.decode_context) = (0, 0, 0);
-        (self.prefill_tokens, self.loaded_tokens) = (0, 0);
+        (self.prefill_tokens, self.loaded_tokens, self.held_sequences) = (0, 0, 0);
     }
 
     /// Tokens computed in the step.
@@ -62,6 +64,21 @@ pub struct DecodeLine {
     pub up_to_context: u64,
 }
 
+/// A request whose first token an engine just gave.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FirstToken {
+    /// Prompt tokens computed.
+    pub computed: u32,
+    /// Prompt tokens found in the prefix cache.
+    pub cached: u32,
+    /// Sequences that decoded in the step that gave it, or were held back for it.
+    pub running: u32,
+    /// Its place in a closed loop's first wave, from 0; `None` for all later requests.
+    pub wave_place: Option<u32>,
+    /// Seconds from arrival to this token, in the engine.
+    pub engine_s: f64,
+}
+
 /// The duration of a step, in seconds.
 pub trait StepTime {
     /// How long this batch takes from launch to tokens, the engine's own work included.
@@ -72,6 +89,13 @@ pub trait StepTime {
     fn decode_line(&mut self, sequences: u32, context: u64) -> Option<DecodeLine> {
         let _ = (sequences, context);
         None
+    }
+
+    /// Seconds that a request spends outside the engine: in the front end on the way in and out. They delay its first
+    /// token, and with it all others.
+    fn outside(&mut self, request: &FirstToken) -> f64 {
+        let _ = request;
+        0.0
     }
 }
 

@@ -41,6 +41,9 @@ pub struct MaxRate {
     pub lowest_tried: f64,
     /// Rates simulated.
     pub probes: u32,
+    /// Every run, in order of rate.
+    #[serde(skip)]
+    pub tried: Vec<CurvePoint>,
 }
 
 /// Reads `FROM:TO:POINTS`; the rates are spaced evenly, both ends included.
@@ -102,10 +105,10 @@ pub fn max_rate(
         Arrivals::Open { rate, .. } if rate.is_finite() => rate,
         _ => 1.0,
     };
-    let mut probes = 0;
+    let mut tried: Vec<CurvePoint> = Vec::new();
     let mut probe = |rate: f64| -> Result<(bool, Report)> {
-        probes += 1;
         let report = simulate(&at_rate(scenario, rate)?, step_time(), &mut Unobserved)?;
+        tried.push(CurvePoint { rate, report: report.clone() });
         Ok((slos.kept(&report), report))
     };
     let (mut good, mut bad): (Option<(f64, Report)>, Option<f64>) = (None, None);
@@ -130,7 +133,7 @@ pub fn max_rate(
     }
     let Some((mut low, mut best)) = good else {
         let (lowest_tried, report) = lowest.map_or((start, None), |(rate, report)| (rate, Some(report)));
-        return Ok(MaxRate { rate: None, report, lowest_tried, probes });
+        return Ok(MaxRate { rate: None, report, lowest_tried, probes: tried.len() as u32, tried: by_rate(tried) });
     };
     if let Some(mut high) = bad {
         while high / low > 1.01 {
@@ -141,5 +144,11 @@ pub fn max_rate(
             }
         }
     }
-    Ok(MaxRate { rate: Some(low), report: Some(best), lowest_tried: low, probes })
+    let probes = tried.len() as u32;
+    Ok(MaxRate { rate: Some(low), report: Some(best), lowest_tried: low, probes, tried: by_rate(tried) })
+}
+
+fn by_rate(mut points: Vec<CurvePoint>) -> Vec<CurvePoint> {
+    points.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    points
 }

@@ -5,10 +5,12 @@
 
 pub mod file;
 pub mod radix;
+pub mod settings;
 pub mod values;
 
 pub use file::{Knobs, SpaceFile};
 pub use radix::Radix;
+pub use settings::{NoSuch, Setting};
 pub use values::Values;
 
 use crate::config::Deployment;

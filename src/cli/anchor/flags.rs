@@ -23,6 +23,13 @@ pub struct AnchorFlags {
     ladder_gpus: u32,
 }
 
+impl Default for AnchorFlags {
+    /// No anchors.
+    fn default() -> Self {
+        Self { anchors: None, anchor_rule: Rule::default(), ladder_gpus: LADDER_GPUS }
+    }
+}
+
 impl AnchorFlags {
     /// The anchors of a projector's regime; `None` without the flag.
     ///

@@ -3,7 +3,7 @@
 mod answer;
 mod arguments;
 mod details;
-mod inputs;
+pub(super) mod inputs;
 mod remedy;
 
 pub use arguments::Arguments;

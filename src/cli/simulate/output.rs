@@ -1,5 +1,6 @@
 //! Prints reports, and writes records of requests and steps.
 
+use super::deployment::Projected;
 use crate::sim::fleet::Observer;
 use crate::sim::replica::StepRecord;
 use crate::sim::report::{Latency, Report};
@@ -60,7 +61,7 @@ impl Sink {
     }
 }
 
-const REQUEST_COLUMNS: [&str; 12] = [
+const REQUEST_COLUMNS: [&str; 13] = [
     "request",
     "arrival_s",
     "queue_s",
@@ -72,6 +73,7 @@ const REQUEST_COLUMNS: [&str; 12] = [
     "output_length",
     "cached_tokens",
     "preemptions",
+    "priority",
     "replica",
 ];
 
@@ -125,6 +127,7 @@ impl Observer for Records {
                 json!(r.output_len),
                 json!(r.hit_tokens),
                 json!(r.preemptions),
+                json!(r.priority),
                 json!(r.replica),
             ];
             sink.row(&REQUEST_COLUMNS, &values);
@@ -158,12 +161,61 @@ fn show(document: &Value) -> Result<()> {
 }
 
 /// The report as one JSON document.
-pub fn print_json(report: &Report, slos: &SloSet) -> Result<()> {
+pub fn print_json(report: &Report, slos: &SloSet, projected: Option<&Projected>) -> Result<()> {
     let mut document = json!(report);
     if !slos.is_empty() {
         document["slos"] = json!(slos.verdicts(report));
     }
+    if let Some(projected) = projected {
+        document["deployment"] = json!(projected.about);
+        let compared = comparison(report, projected);
+        if !compared.is_empty() {
+            document["closed_form"] = json!(compared);
+        }
+    }
     show(&document)
+}
+
+/// A mean that the closed form gives too.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Compared {
+    /// Its name.
+    pub figure: &'static str,
+    /// By the closed form.
+    pub closed_form: f64,
+    /// By the simulation.
+    pub simulated: f64,
+    /// Simulated over closed form, less 1, %.
+    pub difference_pct: f64,
+}
+
+/// The means of a closed loop beside those of the closed form; empty for other loads.
+fn comparison(report: &Report, projected: &Projected) -> Vec<Compared> {
+    let Some(evaluation) = &projected.closed_form else { return Vec::new() };
+    let m = &evaluation.metrics;
+    let pairs = [
+        ("ttft_ms", m.ttft_ms, report.ttft_ms.mean),
+        ("tpot_ms", m.tpot_ms, report.tpot_ms.mean),
+        ("e2e_ms", m.e2e_ms, report.e2e_ms.mean),
+        ("output_tok_s", m.output_tok_s, report.output_tok_s),
+    ];
+    pairs
+        .map(|(figure, closed_form, simulated)| {
+            let difference_pct = 100.0 * (simulated / closed_form - 1.0);
+            Compared { figure, closed_form, simulated, difference_pct }
+        })
+        .to_vec()
+}
+
+/// The comparison in one line.
+pub fn print_comparison(report: &Report, projected: &Projected) {
+    let parts: Vec<String> = comparison(report, projected)
+        .iter()
+        .map(|c| format!("{} {} ({:+.1} %)", c.figure, rate(c.closed_form), c.difference_pct))
+        .collect();
+    if !parts.is_empty() {
+        println!("\nclosed form, and how far the simulation is off it:\n  {}", parts.join(", "));
+    }
 }
 
 fn rate(value: f64) -> String {

@@ -1,6 +1,7 @@
 //! The options of a scenario, and the scenario they make.
 
-use crate::serve::scheduler::{KvGroup, Policy, SchedulerConfig, SglangConfig, VllmRules, vllm_server_defaults};
+use super::deployment::{DeploymentArgs, LoadShape, Projected};
+use super::engine::EngineArgs;
 use crate::sim::distribution::{Gaps, Lengths};
 use crate::sim::load::{Arrivals, LengthSource, LoadSpec, PrefixPool, Sessions};
 use crate::sim::router::RouterPolicy;
@@ -67,6 +68,9 @@ pub struct ScenarioArgs {
     /// Turns of a conversation; each prompt holds all turns before it
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     turns: u32,
+    /// Serve by priority, lower first, with these shares of the requests: VALUE[=SHARE],...; vLLM's policy `priority`
+    #[arg(long, value_name = "CLASSES", allow_hyphen_values = true)]
+    priority: Option<String>,
     /// Same seed, same run
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -81,75 +85,8 @@ pub struct ScenarioArgs {
     engine: EngineArgs,
     #[command(flatten)]
     fleet: FleetArgs,
-}
-
-/// Whose scheduler.
-#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
-pub enum SchedulerKind {
-    /// vLLM V1, and engines that schedule like it (ATOM).
-    Vllm,
-    /// SGLang.
-    Sglang,
-}
-
-/// Options of each engine, under the engine's own names.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Engine")]
-struct EngineArgs {
-    /// Whose scheduler to follow; SGLang's is a best effort
-    #[arg(long, value_enum, default_value = "vllm")]
-    scheduler: SchedulerKind,
-    /// Release of vLLM whose rules to follow
-    #[arg(long, value_name = "VERSION", default_value = "0.33.0")]
-    vllm_version: String,
-    /// Tokens of one step (SGLang: chunked_prefill_size) [default: 8192]
-    #[arg(long, value_name = "TOKENS")]
-    max_num_batched_tokens: Option<u32>,
-    /// Requests that run at once (SGLang: max_running_requests) [default: 1024]
-    #[arg(long, value_name = "COUNT")]
-    max_num_seqs: Option<u32>,
-    /// Tokens of one request
-    #[arg(long, value_name = "TOKENS", default_value_t = 131_072)]
-    max_model_len: u32,
-    /// Tokens of the KV cache
-    #[arg(long, value_name = "TOKENS", default_value_t = 524_288)]
-    kv_tokens: u64,
-    /// Tokens of one KV block or page [default: 16; SGLang 1]
-    #[arg(long, value_name = "TOKENS")]
-    block_size: Option<u32>,
-    /// Layer groups of the KV cache, as windows in tokens: `full,128`
-    #[arg(long, value_name = "WINDOWS", default_value = "full")]
-    kv_groups: String,
-    /// Do not share KV blocks of equal prefixes
-    #[arg(long)]
-    no_prefix_caching: bool,
-    /// Do not split prompts over steps
-    #[arg(long)]
-    no_chunked_prefill: bool,
-    /// Most prefill tokens of one request in one step; 0 for no limit
-    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
-    long_prefill_token_threshold: u32,
-    /// Admit a request when its first chunk fits, not only when all its tokens do
-    #[arg(long)]
-    no_reserve_full_prompt: bool,
-    /// Share of the KV blocks that admissions leave free
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
-    watermark: f64,
-    /// Schedule a step before the tokens of the last are known
-    #[arg(long)]
-    async_scheduling: bool,
-    /// Draft tokens per request and step
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
-    speculative_tokens: u32,
-    /// The drafts come from a draft head, which needs KV slots ahead
-    #[arg(long)]
-    draft_head: bool,
-    /// Probability that a draft token is accepted when those before it were
-    #[arg(long, value_name = "P", default_value_t = 0.7)]
-    draft_acceptance: f64,
-    /// Take every step singly, also where runs of equal decode steps could be taken at once
-    #[arg(long)]
-    step_by_step: bool,
+    #[command(flatten)]
+    pub deployment: DeploymentArgs,
 }
 
 /// Options of the fleet.
@@ -174,9 +111,9 @@ struct FleetArgs {
     /// Let the first so many replicas compute prompts and the others decode
     #[arg(long, value_name = "COUNT")]
     prefill_replicas: Option<u32>,
-    /// KV bytes of one token, to time transfers and copies
-    #[arg(long, value_name = "BYTES", default_value_t = 131_072.0)]
-    kv_bytes_per_token: f64,
+    /// KV bytes of one token, to time transfers and copies [default: the model's; 131072]
+    #[arg(long, value_name = "BYTES")]
+    kv_bytes_per_token: Option<f64>,
     /// Bandwidth out of a prefill replica, GB/s
     #[arg(long, value_name = "GB_S", default_value_t = 50.0)]
     kv_link_gb_s: f64,
@@ -188,9 +125,13 @@ struct FleetArgs {
     outage: Vec<String>,
 }
 
+/// KV bytes of one token of an 8-billion-parameter model with grouped-query attention in 16 bits: 32 layers, 8 heads
+/// of 128 values, keys and values.
+const PLAIN_KV_BYTES: f64 = 131_072.0;
+
 impl ScenarioArgs {
-    /// The scenario; a search over rates needs no rate.
-    pub fn build(&self, searches_rates: bool) -> Result<Scenario> {
+    /// The scenario, and the deployment whose steps it takes where one is named; a search over rates needs no rate.
+    pub fn build(&self, searches_rates: bool) -> Result<(Scenario, Option<Projected>)> {
         let arrivals = self.arrivals(searches_rates)?;
         let requests = match (&arrivals, self.requests) {
             (Arrivals::Replay { trace, .. }, asked) => {
@@ -202,9 +143,11 @@ impl ScenarioArgs {
             (Arrivals::Open { .. }, None) => 1000,
         };
         let osl = Lengths::parse("--osl", &self.osl)?;
+        let isl = Lengths::parse("--isl", &self.isl)?;
+        let projected = self.projected(&isl, &osl, &arrivals, requests)?;
         let lengths = match &self.lengths {
             Some(file) => LengthSource::Pairs(read_lengths(file)?, osl),
-            None => LengthSource::Laws(Lengths::parse("--isl", &self.isl)?, osl),
+            None => LengthSource::Laws(isl, osl),
         };
         let sessions = match self.turns {
             0 => return Err(Error::input("--turns", "0", "Give at least 1")),
@@ -212,14 +155,47 @@ impl ScenarioArgs {
             turns => Some(Sessions { turns, think_s: self.think_s }),
         };
         let prefix = self.prefix_pool.as_deref().map(parse_prefix_pool).transpose()?;
-        let load = LoadSpec { arrivals, lengths, requests, prefix, sessions, seed: self.seed };
-        let mut scenario = Scenario::new(self.engine.config()?, load);
-        scenario.draft_acceptance = within("--draft-acceptance", self.engine.draft_acceptance, 0.0, 1.0)?;
+        let priorities = self.priority.as_deref().map_or(Ok(Vec::new()), parse_priorities)?;
+        let load = LoadSpec { arrivals, lengths, requests, prefix, sessions, priorities, seed: self.seed };
+        let engine = match &projected {
+            Some(p) => self.engine.of_deployment(p.instance.engine.clone(), p.instance.draft_acceptance)?,
+            None => self.engine.plain()?,
+        };
+        let mut scenario = Scenario::new(engine.config, load);
+        if self.priority.is_some() {
+            scenario.engine.serve_by_priority()?;
+        }
+        scenario.draft_acceptance = engine.draft_acceptance;
         scenario.one_by_one = self.engine.step_by_step;
         scenario.warmup_requests = self.warmup_requests;
         scenario.drain_requests = self.drain_requests;
-        self.fleet.apply(&mut scenario)?;
-        Ok(scenario)
+        let kv_bytes = projected.as_ref().map_or(PLAIN_KV_BYTES, |p| p.kv_bytes_per_token);
+        self.fleet.apply(&mut scenario, kv_bytes)?;
+        Ok((scenario, projected))
+    }
+
+    fn projected(&self, isl: &Lengths, osl: &Lengths, arrivals: &Arrivals, requests: u64) -> Result<Option<Projected>> {
+        if !self.deployment.is_given() {
+            return match self.deployment.stray_flag() {
+                Some(flag) => Err(Error::input(flag, "no deployment is named", "Add --target and --model")),
+                None => Ok(None),
+            };
+        }
+        let clients = match arrivals {
+            Arrivals::Closed { clients, .. } => Some(*clients),
+            _ => None,
+        };
+        let shape = LoadShape {
+            isl,
+            osl,
+            clients,
+            replicas: self.fleet.replicas,
+            waves: clients.map(|c| requests as f64 / f64::from(c)),
+            max_num_batched_tokens: self.engine.max_num_batched_tokens,
+            max_num_seqs: self.engine.max_num_seqs,
+            max_model_len: self.engine.max_model_len,
+        };
+        self.deployment.load(&shape).map(Some)
     }
 
     fn arrivals(&self, searches_rates: bool) -> Result<Arrivals> {
@@ -251,88 +227,8 @@ impl ScenarioArgs {
     }
 }
 
-impl EngineArgs {
-    fn config(&self) -> Result<EngineConfig> {
-        match self.scheduler {
-            SchedulerKind::Vllm => Ok(EngineConfig::Vllm(self.vllm()?)),
-            SchedulerKind::Sglang => Ok(EngineConfig::Sglang(self.sglang()?)),
-        }
-    }
-
-    fn sglang(&self) -> Result<SglangConfig> {
-        let vllm_only = [
-            ("--kv-groups", self.kv_groups != "full"),
-            ("--no-chunked-prefill", self.no_chunked_prefill),
-            ("--long-prefill-token-threshold", self.long_prefill_token_threshold > 0),
-            ("--no-reserve-full-prompt", self.no_reserve_full_prompt),
-            ("--watermark", self.watermark > 0.0),
-            ("--async-scheduling", self.async_scheduling),
-            ("--speculative-tokens", self.speculative_tokens > 0),
-            ("--draft-head", self.draft_head),
-        ];
-        if let Some((flag, _)) = vllm_only.into_iter().find(|(_, given)| *given) {
-            return Err(Error::input(flag, "not an option of the SGLang scheduler", "Leave it out"));
-        }
-        let known = SglangConfig::default();
-        Ok(SglangConfig {
-            chunked_prefill_size: self.max_num_batched_tokens.unwrap_or(known.chunked_prefill_size),
-            max_running_requests: self.max_num_seqs.unwrap_or(known.max_running_requests),
-            context_length: self.max_model_len,
-            max_total_tokens: self.kv_tokens,
-            page_size: self.block_size.unwrap_or(known.page_size),
-            radix_cache: !self.no_prefix_caching,
-            ..known
-        })
-    }
-
-    fn vllm(&self) -> Result<SchedulerConfig> {
-        let (budget, sequences) = vllm_server_defaults(80.0, false);
-        let block_size = self.block_size.unwrap_or(16);
-        let max_num_batched_tokens = self.max_num_batched_tokens.unwrap_or(budget);
-        if block_size == 0 {
-            return Err(Error::input("--block-size", "0", "Give at least 1"));
-        }
-        let blocks = self.kv_tokens / u64::from(block_size);
-        if !(1..1 << 28).contains(&blocks) {
-            let found = format!("{} tokens make {blocks} blocks", self.kv_tokens);
-            return Err(Error::input("--kv-tokens", found, "Give 1 to 268435455 blocks"));
-        }
-        let mut groups = Vec::new();
-        for word in self.kv_groups.split(',') {
-            let window = match word {
-                "full" => None,
-                word => match word.parse::<u32>() {
-                    Ok(window) if window > 0 => Some(window),
-                    _ => return Err(Error::input(format!("--kv-groups {word}"), "not a window", "Write full,128")),
-                },
-            };
-            groups.push(KvGroup { window });
-        }
-        let watermark = within("--watermark", self.watermark, 0.0, 1.0)?;
-        let config = SchedulerConfig {
-            max_num_batched_tokens,
-            max_num_seqs: self.max_num_seqs.unwrap_or(sequences),
-            max_model_len: self.max_model_len,
-            block_size,
-            num_blocks: blocks as u32 + 1,
-            enable_prefix_caching: !self.no_prefix_caching,
-            enable_chunked_prefill: !self.no_chunked_prefill,
-            long_prefill_token_threshold: self.long_prefill_token_threshold,
-            policy: Policy::Fcfs,
-            reserve_full_prompt: !self.no_reserve_full_prompt,
-            watermark_blocks: (watermark * (blocks + 1) as f64) as u32,
-            async_scheduling: self.async_scheduling,
-            speculative_tokens: self.speculative_tokens.min(64),
-            groups,
-            rules: VllmRules::of_version(&self.vllm_version)?,
-            ..SchedulerConfig::default()
-        };
-        Ok(config.resolve(self.draft_head))
-    }
-}
-
 impl FleetArgs {
-    fn apply_host_tier(&self, scenario: &mut Scenario) -> Result<()> {
+    fn apply_host_tier(&self, scenario: &mut Scenario, kv_bytes: f64) -> Result<()> {
         if self.host_kv_tokens == 0 {
             return Ok(());
         }
@@ -344,20 +240,21 @@ impl FleetArgs {
             return Err(Error::input("--host-kv-tokens", format!("{blocks} blocks"), "Give 1 to 268435455 blocks"));
         }
         config.host_blocks = blocks as u32;
-        let bytes = within("--kv-bytes-per-token", self.kv_bytes_per_token, 0.0, 1e9)?;
-        scenario.host_seconds_per_token = bytes / (within("--host-link-gb-s", self.host_link_gb_s, 1e-6, 1e6)? * 1e9);
+        scenario.host_seconds_per_token =
+            kv_bytes / (within("--host-link-gb-s", self.host_link_gb_s, 1e-6, 1e6)? * 1e9);
         Ok(())
     }
 
-    fn apply(&self, scenario: &mut Scenario) -> Result<()> {
+    fn apply(&self, scenario: &mut Scenario, known_kv_bytes: f64) -> Result<()> {
+        let kv_bytes = within("--kv-bytes-per-token", self.kv_bytes_per_token.unwrap_or(known_kv_bytes), 0.0, 1e9)?;
         scenario.replicas = self.replicas;
         scenario.router = RouterPolicy::parse(&self.router)?;
         scenario.queue_limit = self.max_queue;
-        self.apply_host_tier(scenario)?;
+        self.apply_host_tier(scenario, kv_bytes)?;
         if let Some(prefill_replicas) = self.prefill_replicas {
             scenario.disaggregation = Some(Disaggregation {
                 prefill_replicas,
-                kv_bytes_per_token: within("--kv-bytes-per-token", self.kv_bytes_per_token, 0.0, 1e9)?,
+                kv_bytes_per_token: kv_bytes,
                 link_bytes_per_s: within("--kv-link-gb-s", self.kv_link_gb_s, 1e-6, 1e6)? * 1e9,
                 latency_s: within("--kv-link-latency-ms", self.kv_link_latency_ms, 0.0, 1e6)? / 1e3,
             });
@@ -367,7 +264,7 @@ impl FleetArgs {
     }
 }
 
-fn within(flag: &str, value: f64, low: f64, high: f64) -> Result<f64> {
+pub fn within(flag: &str, value: f64, low: f64, high: f64) -> Result<f64> {
     if value >= low && value <= high {
         return Ok(value);
     }
@@ -386,6 +283,26 @@ fn parse_prefix_pool(text: &str) -> Result<PrefixPool> {
     let tokens = tokens.parse::<u32>().ok().filter(|n| (1..=1 << 24).contains(n)).ok_or_else(bad)?;
     let exponent = exponent.parse::<f64>().ok().filter(|s| (0.0..=10.0).contains(s)).ok_or_else(bad)?;
     Ok(PrefixPool { prefixes: count, tokens, exponent })
+}
+
+fn parse_priorities(text: &str) -> Result<Vec<(i64, f64)>> {
+    let bad = || Error::input(format!("--priority {text}"), "not priorities", "Write VALUE=SHARE,..., such as 0=1,5=3");
+    let mut classes = Vec::new();
+    for pair in text.split(',') {
+        let (value, share) = pair.split_once('=').unwrap_or((pair, "1"));
+        let share = share.parse::<f64>().ok().filter(|s| (0.0..=1e9).contains(s)).ok_or_else(bad)?;
+        classes.push((value.parse::<i64>().map_err(|_| bad())?, share));
+    }
+    let total: f64 = classes.iter().map(|c| c.1).sum();
+    if total <= 0.0 {
+        return Err(bad());
+    }
+    let mut sum = 0.0;
+    for class in &mut classes {
+        sum += class.1 / total;
+        class.1 = sum;
+    }
+    Ok(classes)
 }
 
 fn parse_outage(text: &str) -> Result<Outage> {

@@ -67,6 +67,12 @@ impl<'a> AnchoredProjector<'a> {
         Ok(Self { projector, anchors: arguments.anchors.load(projector)? })
     }
 
+    /// What the anchors make of a deployment's figures; `None` without anchors.
+    pub fn basis(&self, deployment: &Deployment) -> Option<Basis> {
+        let set = self.anchors.as_ref().filter(|set| !set.is_empty())?;
+        Some(set.basis(deployment, deployment.concurrency))
+    }
+
     /// The anchors it stands on.
     pub fn anchors(&self) -> Option<&AnchorSet> {
         self.anchors.as_ref()

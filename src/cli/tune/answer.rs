@@ -56,6 +56,7 @@ pub fn record<E: Evaluator>(
         illegal: groups(illegal),
         rejected: groups(rejected),
         top: candidates(listed),
+        shortlist: Vec::new(),
         best: best.and_then(|f| candidate(inputs, 1, f.index, &f.evaluation)),
         closest: if best.is_none() { closest(inputs, search, outcome) } else { None },
         obstacle: reasons::obstacle(inputs, search, outcome),
@@ -83,7 +84,7 @@ fn trust_in(inputs: &Inputs, best: Option<&Deployment>) -> Vec<CalibrationStatem
     statements
 }
 
-fn candidate(inputs: &Inputs, rank: u64, index: u64, evaluation: &Evaluation) -> Option<Candidate> {
+pub(super) fn candidate(inputs: &Inputs, rank: u64, index: u64, evaluation: &Evaluation) -> Option<Candidate> {
     let deployment = inputs.space.deployment(index);
     let compiled = inputs.projector.compile(&deployment).ok()?;
     let memory = compiled.plan(deployment.concurrency, deployment.max_num_batched_tokens);

@@ -3,7 +3,9 @@
 pub mod anchored;
 mod answer;
 pub(super) mod arguments;
+mod bands;
 mod emit;
+mod finalists;
 pub(super) mod inputs;
 mod interrupt;
 mod progress;
@@ -23,6 +25,9 @@ use inputs::Inputs;
 use progress::cpu_seconds;
 use resume::Earlier;
 use std::time::Instant;
+
+/// Seed of the clustering and of the ranking played through for the shortlist.
+const SEED: u64 = 1;
 
 /// Runs the search; the exit code says whether anything is feasible.
 ///
@@ -66,6 +71,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if let Some(run) = folder.as_ref().and_then(ReportFolder::claimed).filter(|_| record.search.stop == "interrupted") {
         record.warnings.push(resume::advice(run));
     }
+    record.shortlist = finalists::finalists(&inputs, &evaluator, &outcome, arguments.shortlist as usize, SEED);
     record.elapsed_s = started.elapsed().as_secs_f64();
     record.cpu_s = cpu_seconds().unwrap_or(record.elapsed_s);
     if let Some(folder) = &mut folder {

@@ -13,7 +13,7 @@ pub fn top(record: &RunRecord) -> String {
     if record.top.is_empty() {
         return String::new();
     }
-    let note = if record.top.len() > 10 { ", the whole list is in shortlist.json" } else { "" };
+    let note = if record.top.len() > 10 { ", the whole list is in run.json" } else { "" };
     format!(
         "<section class=\"long\"><h2>Top {}</h2><p class=\"muted small\">By {}{note}.</p>{}</section>\n",
         record.top.len().min(10),

@@ -2,6 +2,7 @@
 
 mod answer;
 mod evidence;
+mod finalists;
 mod tables;
 
 use super::plots::{Chart, breakdown, fronts, svg};
@@ -30,6 +31,7 @@ pub fn page(record: &RunRecord, beside: Beside) -> Result<String> {
         answer::warnings(record),
         plots(record)?,
         evidence::top(record),
+        finalists::finalists(record),
         evidence::memory(record),
         evidence::search(record, beside),
         evidence::inputs(record),

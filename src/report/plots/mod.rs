@@ -7,6 +7,7 @@ pub mod breakdown;
 pub mod canvas;
 pub mod fronts;
 pub mod labels;
+pub mod load_curve;
 pub mod parity;
 pub mod raster_text;
 pub mod scatter;

@@ -1,0 +1,212 @@
+//! Runs at a stated rate: the projector's step cost against measured means and percentiles.
+//!
+//! Every prompt of these runs is one of `n_sys_prompts · users_per_sys` prompts, each sent again and again, so that the
+//! prefix cache answers all but the first sending of each: a run's first stage starts with an empty cache, later ones
+//! find it filled. Answers have `output_len` tokens; the recorded counts of re-tokenised text are not used.
+
+use super::{Pair, Row};
+use crate::config::{Deployment, Legality};
+use crate::cost::Calibration;
+use crate::model::Model;
+use crate::serve::{Projector, Refusal};
+use crate::sim::deployment::Instance;
+use crate::sim::distribution::{Gaps, Lengths};
+use crate::sim::fleet::Unobserved;
+use crate::sim::load::{Arrivals, LengthSource, LoadSpec, PrefixPool};
+use crate::sim::scenario::{EngineConfig, Scenario};
+use crate::sim::simulate;
+use crate::target::{EngineProfile, Target};
+use crate::workload::Workload;
+use crate::{Error, Result};
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// A measured run, or one stage of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Experiment and stage.
+    pub name: String,
+    /// Model as the row names it.
+    pub model: String,
+    /// GPU as the row names it.
+    pub hardware: String,
+    /// Tensor-parallel ranks.
+    pub tp: u32,
+    /// Token budget of a step.
+    pub max_num_batched_tokens: u32,
+    /// Sequence limit.
+    pub max_num_seqs: u32,
+    /// Longest request, tokens.
+    pub max_model_len: u32,
+    /// Requests per second.
+    pub rate: f64,
+    /// Requests sent.
+    pub requests: u64,
+    /// Prompt tokens.
+    pub isl: u32,
+    /// Answer tokens.
+    pub osl: u32,
+    /// Different prompts.
+    pub prompts: u32,
+    /// The cache starts empty.
+    pub cold: bool,
+    /// Part of the requests failed or waited for minutes: only whether overload is seen counts.
+    pub overloaded: bool,
+    /// Measured mean TTFT, ms.
+    pub ttft_ms: f64,
+    /// Measured 99th percentile of TTFT, ms.
+    pub ttft_p99_ms: f64,
+    /// Measured mean TPOT, (E2E − TTFT)/(tokens − 1), ms.
+    pub tpot_ms: f64,
+    /// Measured mean E2E, ms.
+    pub e2e_ms: f64,
+}
+
+/// A mean TTFT beyond this is a queue that never empties, ms.
+const OVERLOADED_TTFT_MS: f64 = 10_000.0;
+
+/// The rows that state rate and lengths, each run or stage once: a summary only where the run had one rate and no
+/// stage of its own.
+pub(super) fn read(file: &str, reader: &mut csv::Reader<std::fs::File>) -> Result<Vec<Run>> {
+    let rows = Row::all(file, reader)?;
+    let mut runs: Vec<Run> = Vec::new();
+    let full = |r: &&Row<'_>| !r.text("rate_rps").is_empty() && !r.text("tpot_from_e2e_ms").is_empty();
+    for row in rows.iter().filter(full) {
+        let (experiment, stage) = (row.text("experiment"), row.text("stage"));
+        let single = !row.text("rate_rps").contains('|');
+        let staged = rows.iter().any(|r| {
+            full(&r) && r.text("experiment") == experiment && r.text("stage") != "summary" && stage == "summary"
+        });
+        if !single || staged {
+            continue;
+        }
+        let (ttft_ms, failed) = (row.number("ttft_mean_ms")?, row.number("n_fail")?);
+        runs.push(Run {
+            name: if stage == "summary" { experiment.to_string() } else { format!("{experiment} stage {stage}") },
+            model: row.text("model").to_string(),
+            hardware: row.text("hardware").to_string(),
+            tp: row.count("tp")?,
+            max_num_batched_tokens: row.count("max_num_batched_tokens")?,
+            max_num_seqs: row.count("max_num_seqs")?,
+            max_model_len: row.count("max_model_len")?,
+            rate: row.number("rate_rps")?,
+            requests: (row.number("n_ok")? + failed) as u64,
+            isl: row.count("isl_mean")?,
+            osl: row.count("output_len")?,
+            prompts: row.count("n_sys_prompts")?.saturating_mul(row.count("users_per_sys")?),
+            cold: matches!(stage, "0" | "summary"),
+            overloaded: failed > 0.0 || ttft_ms > OVERLOADED_TTFT_MS,
+            ttft_ms,
+            ttft_p99_ms: row.number("ttft_p99_ms")?,
+            tpot_ms: row.number("tpot_from_e2e_ms")?,
+            e2e_ms: row.number("e2e_mean_ms")?,
+        });
+    }
+    if runs.is_empty() {
+        return Err(Error::input(file, "no row states rate, lengths and latencies of one run", ""));
+    }
+    Ok(runs)
+}
+
+/// A run beside its simulation.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScoredRun {
+    /// Experiment and stage.
+    pub name: String,
+    /// Why there is no simulation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// The engine was overloaded.
+    pub overloaded: bool,
+    /// The simulation is saturated.
+    pub simulated_saturated: bool,
+    /// Mean TTFT.
+    pub ttft: Pair,
+    /// 99th percentile of TTFT.
+    pub ttft_p99: Pair,
+    /// Mean TPOT.
+    pub tpot: Pair,
+    /// Mean E2E.
+    pub e2e: Pair,
+}
+
+/// Simulates every run with the step cost that `calibration` gives; nothing is fitted on the runs.
+pub fn score(runs: &[Run], calibration: &Calibration) -> Vec<ScoredRun> {
+    runs.par_iter().map(|run| scored(run, calibration)).collect()
+}
+
+fn scored(run: &Run, calibration: &Calibration) -> ScoredRun {
+    let pair = |measured, simulated| Pair { measured, simulated };
+    let mut row = ScoredRun {
+        name: run.name.clone(),
+        refused: None,
+        overloaded: run.overloaded,
+        simulated_saturated: false,
+        ttft: pair(run.ttft_ms, f64::NAN),
+        ttft_p99: pair(run.ttft_p99_ms, f64::NAN),
+        tpot: pair(run.tpot_ms, f64::NAN),
+        e2e: pair(run.e2e_ms, f64::NAN),
+    };
+    match simulated(run, calibration) {
+        Err(error) => row.refused = Some(error.to_string()),
+        Ok(report) => {
+            row.simulated_saturated = report.saturated;
+            row.ttft.simulated = report.ttft_ms.mean;
+            row.ttft_p99.simulated = report.ttft_ms.p99;
+            row.tpot.simulated = report.tpot_ms.mean;
+            row.e2e.simulated = report.e2e_ms.mean;
+        }
+    }
+    row
+}
+
+fn simulated(run: &Run, calibration: &Calibration) -> Result<crate::sim::report::Report> {
+    let model = Model::load(&run.model)?;
+    let gpu = run.hardware.split(['-', ' ']).next().unwrap_or_default().to_lowercase();
+    let target = Target::load(&gpu)?;
+    let engine = EngineProfile::load("vllm")?;
+    let workload = Workload::constant(run.isl, run.osl);
+    let projector = Projector::new(&model, &target, &engine, None, calibration, &workload)?;
+    let checkpoint = model.checkpoints.iter().find(|c| c.dtype == "bf16" || c.dtype == "fp16");
+    let Some(checkpoint) = checkpoint else {
+        return Err(Error::input(&run.model, "no 16-bit checkpoint", "Name one in its preset"));
+    };
+    let settings = &projector.settings;
+    let deployment = Deployment {
+        tp: run.tp,
+        ep: 1,
+        attention_dp: 1,
+        pp: 1,
+        replicas: 1,
+        concurrency: run.max_num_seqs,
+        weight_dtype: checkpoint.dtype.clone(),
+        kv_dtype: settings.default_kv_dtype(target.gpu.family),
+        max_num_batched_tokens: run.max_num_batched_tokens,
+        max_num_seqs: run.max_num_seqs,
+        memory_fraction: settings.memory_fraction,
+        speculation: None,
+    };
+    Legality::new(&model, &target).require(&deployment, target.gpus())?;
+    let instance = Instance::new(&projector, &deployment, run.max_model_len).map_err(|refusal| match refusal {
+        Refusal::NoModel(found) => Error::input(&run.name, found, ""),
+        Refusal::DoesNotFit(_) => Error::input(&run.name, "does not fit in memory", ""),
+    })?;
+    let scenario = scenario(run, instance.engine.clone());
+    simulate(&scenario, instance.step_time(None), &mut Unobserved)
+}
+
+/// The load of a run. A filled cache is what unmeasured requests before the run leave behind.
+fn scenario(run: &Run, engine: EngineConfig) -> Scenario {
+    let warmup = if run.cold { 0 } else { u64::from(run.prompts) * 8 };
+    let shared = run.isl.saturating_sub(1);
+    let load = LoadSpec {
+        arrivals: Arrivals::Open { rate: run.rate, gaps: Gaps::Constant },
+        lengths: LengthSource::Laws(Lengths::Fixed(run.isl - shared.min(run.isl - 1)), Lengths::Fixed(run.osl)),
+        requests: run.requests + warmup,
+        prefix: (shared > 0).then_some(PrefixPool { prefixes: run.prompts, tokens: shared, exponent: 0.0 }),
+        sessions: None,
+        priorities: Vec::new(),
+        seed: 1,
+    };
+    Scenario { warmup_requests: warmup, ..Scenario::new(engine, load) }
+}
