@@ -29,6 +29,7 @@ fn main() -> Result<()> {
         max_num_seqs: projector.settings.max_num_seqs(&target.gpu),
         memory_fraction: projector.settings.memory_fraction,
         speculation: None,
+        prefill: None,
     };
     Legality::new(&model, &target).require(&deployment, target.gpus())?;
 

@@ -43,6 +43,7 @@ fn case(target: &str, model: &str, engine: &str, tp: u32, concurrency: u32, leng
         max_num_seqs: projector.settings.max_num_seqs(&target.gpu),
         memory_fraction: projector.settings.memory_fraction,
         speculation: None,
+        prefill: None,
     };
     Case { projector, deployment }
 }

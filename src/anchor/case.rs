@@ -1,12 +1,13 @@
 //! A measured point as the projector sees it: model, target, engine and deployment found, work computed.
 
 use super::measured::{MeasuredPoint, ServingKind};
-use crate::config::{Deployment, Speculation};
+use super::pools::{RecordedPool, recorded};
+use crate::config::{Deployment, PrefillPool, Speculation};
 use crate::cost::residual::ResidualPoint;
 use crate::cost::{Calibration, Constants, DecodeWork, PrefillWork, Regime};
 use crate::model::{KvFormat, Model};
-use crate::serve::closed_loop::{ClosedLoop, Load, closed_loop};
-use crate::serve::{Projector, Refusal};
+use crate::serve::closed_loop::{Load, closed_loop};
+use crate::serve::{CompiledDeployment, Pools, Projector, Refusal};
 use crate::target::{EngineProfile, Target};
 use crate::workload::Workload;
 use std::collections::HashMap;
@@ -22,9 +23,16 @@ pub struct Case {
     pub model: String,
     /// The deployment.
     pub deployment: Deployment,
-    load: Load,
-    decode: DecodeWork,
-    prefill: PrefillWork,
+    work: Work,
+}
+
+/// What a row's figures are computed from.
+#[derive(Debug, Clone)]
+enum Work {
+    /// One pool that prefills and decodes.
+    Together { load: Load, decode: Box<DecodeWork>, prefill: Box<PrefillWork> },
+    /// Separate pools.
+    Apart { load: Load, compiled: Box<CompiledDeployment>, pools: Box<Pools> },
 }
 
 /// Predicted figures of a row.
@@ -50,18 +58,25 @@ impl Case {
 
     /// Time of all prefills at the dense peak over the time of the measured run; `None` without a measured rate.
     pub fn prefill_share_of_peak(&self) -> Option<f64> {
-        let per_request_ms = 1e3 * self.load.osl / self.point.output_tok_s? * f64::from(self.deployment.replicas);
-        Some(self.prefill.roof / per_request_ms)
+        let Work::Together { load, prefill, .. } = &self.work else { return None };
+        let per_request_ms = 1e3 * load.osl / self.point.output_tok_s? * f64::from(self.deployment.replicas);
+        Some(prefill.roof / per_request_ms)
     }
 
     /// Where the row sits for a residual correction.
     pub fn residual_point(&self) -> ResidualPoint {
+        let (Work::Together { load, .. } | Work::Apart { load, .. }) = &self.work;
         ResidualPoint {
-            concurrency: self.load.clients,
+            concurrency: load.clients,
             ranks: f64::from(self.deployment.tp * self.deployment.pp),
             isl: self.point.isl,
             osl: self.point.osl,
         }
+    }
+
+    /// Prefill and decode run on pools of their own.
+    pub fn pooled(&self) -> bool {
+        matches!(self.work, Work::Apart { .. })
     }
 
     /// Figures with a profile: its constants and, where it has one, the correction of this combination.
@@ -70,18 +85,14 @@ impl Case {
         self.predict_corrected(&calibration.resolve(&self.regime), factors)
     }
 
-    /// The closed loop under the given constants.
-    fn solve(&self, constants: &Constants, corrections: (f64, f64)) -> ClosedLoop {
-        let mut load = self.load;
-        if load.draft_tokens > 0.0 {
-            load.tokens_per_step = tokens_per_step(load.draft_tokens, constants.accepted_tokens);
-        }
-        closed_loop(&load, &self.decode, &self.prefill, constants, corrections)
-    }
-
     /// Least TPOT by the datasheet, ms.
     pub fn decode_floor_ms(&self) -> f64 {
-        self.decode.roof() / (1.0 + self.load.draft_tokens)
+        match &self.work {
+            Work::Together { load, decode, .. } => decode.roof() / (1.0 + load.draft_tokens),
+            Work::Apart { compiled, .. } => {
+                compiled.decode_floor_ms(self.deployment.replicas, self.deployment.max_num_batched_tokens)
+            }
+        }
     }
 
     /// Figures under the given constants.
@@ -90,14 +101,28 @@ impl Case {
     }
 
     fn predict_corrected(&self, constants: &Constants, corrections: (f64, f64)) -> Prediction {
-        let answer = self.solve(constants, corrections);
-        let total = answer.output_tok_s * (self.load.isl + self.load.osl) / self.load.osl;
+        let per_step = |load: &Load| match load.draft_tokens {
+            d if d > 0.0 => tokens_per_step(d, constants.accepted_tokens),
+            _ => load.tokens_per_step,
+        };
+        let (load, answer) = match &self.work {
+            Work::Together { load, decode, prefill } => {
+                let load = Load { tokens_per_step: per_step(load), ..*load };
+                (load, closed_loop(&load, decode, prefill, constants, corrections))
+            }
+            Work::Apart { load, compiled, pools } => {
+                let load = Load { tokens_per_step: per_step(load), ..*load };
+                let budget = self.deployment.max_num_batched_tokens;
+                (load, compiled.pooled_loop(pools, &load, budget, constants, corrections).answer)
+            }
+        };
+        let output_tok_s = answer.output_tok_s * f64::from(self.deployment.replicas);
         Prediction {
             ttft_ms: answer.ttft_ms,
             ttft_p50_ms: answer.ttft_p50_ms,
             tpot_ms: answer.tpot_ms,
-            output_tok_s: answer.output_tok_s,
-            total_tok_s: total,
+            output_tok_s,
+            total_tok_s: output_tok_s * (load.isl + load.osl) / load.osl,
         }
     }
 }
@@ -131,9 +156,6 @@ impl CaseBuilder {
     /// # Errors
     /// The named reason.
     pub fn build(&mut self, point: &MeasuredPoint, calibration: &Calibration) -> Result<Case, Reason> {
-        if point.kind() == ServingKind::Disaggregated {
-            return Err("disaggregated serving is not modelled".into());
-        }
         let target = cached(&mut self.targets, &point.hardware.to_lowercase(), Target::load)?;
         let engine = cached(&mut self.engines, &point.engine, EngineProfile::load)?;
         let model = cached(&mut self.models, &point.model, Model::load)?;
@@ -144,7 +166,10 @@ impl CaseBuilder {
         if !point.date.is_empty() && point.date.as_str() < calibration.reference_date.as_str() {
             projector.epoch = "2025".into();
         }
-        let deployment = deployment(point, &projector)?;
+        let deployment = match point.kind() {
+            ServingKind::Disaggregated => pooled(point, &projector)?,
+            _ => deployment(point, &projector)?,
+        };
         let checkpoint = projector.checkpoint(&deployment).map_err(|e| e.to_string())?;
         let regime = projector.regime(&deployment, checkpoint);
         let compiled = projector.compile(&deployment).map_err(refusal)?;
@@ -153,17 +178,39 @@ impl CaseBuilder {
             return Err(format!("does not fit: weights {} of {}", plan.weights, plan.total));
         }
         let load = compiled.load(deployment.concurrency, &plan).load;
-        let (decode, prefill) = compiled.work(&load, deployment.max_num_batched_tokens);
-        Ok(Case {
-            point: point.clone(),
-            regime,
-            model: model.architecture.name.clone(),
-            deployment,
-            load,
-            decode,
-            prefill,
-        })
+        let work = match compiled.pools.clone() {
+            Some(pools) => Work::Apart { load, pools: Box::new(pools), compiled: Box::new(compiled) },
+            None => {
+                let (decode, prefill) = compiled.work(&load, deployment.max_num_batched_tokens);
+                Work::Together { load, decode: Box::new(decode), prefill: Box::new(prefill) }
+            }
+        };
+        Ok(Case { point: point.clone(), regime, model: model.architecture.name.clone(), deployment, work })
     }
+}
+
+/// A row of disaggregated serving: the decode pool with its prefill pool.
+fn pooled(point: &MeasuredPoint, projector: &Projector) -> Result<Deployment, Reason> {
+    let (prefill, decode) = recorded(point)?;
+    let one = MeasuredPoint {
+        gpus: f64::from(decode.width),
+        tp: Some(decode.width),
+        ep: Some(decode.ep),
+        dp_attention: decode.dp_attention,
+        ..point.clone()
+    };
+    let groups = |pool: &RecordedPool| if pool.dp_attention { pool.width } else { 1 };
+    Ok(Deployment {
+        replicas: decode.instances,
+        attention_dp: groups(&decode),
+        prefill: Some(PrefillPool {
+            instances: prefill.instances,
+            tp: prefill.width,
+            ep: prefill.ep,
+            attention_dp: groups(&prefill),
+        }),
+        ..deployment(&one, projector)?
+    })
 }
 
 fn refusal(refusal: Refusal) -> Reason {
@@ -237,6 +284,7 @@ fn deployment(point: &MeasuredPoint, projector: &Projector) -> Result<Deployment
         max_num_seqs: settings.max_num_seqs(gpu).max(point.concurrency.min(1024)),
         memory_fraction: settings.memory_fraction,
         speculation: (drafts > 0).then_some(Speculation { draft_tokens: drafts, tokens_per_step: 1.0 }),
+        prefill: None,
     })
 }
 

@@ -104,7 +104,7 @@ fn a_missing_or_broken_result_is_no_success() {
     assert_eq!(found.finalists[0].moved, Moved::NotMeasured);
     assert!(found.differs() && found.winner.changed && found.winner.verdict.contains("has no result"));
     // At another load it is an anchor, not a comparison.
-    let found = compare(&[a.clone()], &[result(&a, 8, 4000.0, 5.0)], &rules());
+    let found = compare(std::slice::from_ref(&a), &[result(&a, 8, 4000.0, 5.0)], &rules());
     assert_eq!((found.finalists[0].moved, found.other_loads), (Moved::NotMeasured, 1));
     // An incomplete run decides nothing.
     let mut cut = result(&a, 64, 8000.0, 10.0);

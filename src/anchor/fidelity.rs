@@ -71,8 +71,13 @@ const SLOW_PREFILL: f64 = 0.08;
 /// Mean over median TPOT of a run that reached a steady state; beyond it some requests stalled, and the mean is theirs.
 const STEADY: (f64, f64) = (0.75, 1.35);
 
-/// Rows a fit may learn from: a TPOT, and figures that agree with each other.
+/// Rows that constants are fitted on: sound, and of one pool (those of two add unknown networks and routers).
 pub fn fits(case: &Case) -> bool {
+    !case.pooled() && sound(case)
+}
+
+/// Rows a correction may be learned from: a TPOT, and figures that agree with each other.
+pub fn sound(case: &Case) -> bool {
     let m = &case.point;
     if m.tpot_mean_over_median.is_some_and(|r| !(STEADY.0..STEADY.1).contains(&r)) {
         return false;

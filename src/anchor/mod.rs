@@ -11,6 +11,7 @@ pub mod harvest;
 pub mod import;
 pub mod measured;
 pub mod open_loop;
+pub mod pools;
 pub mod profile;
 pub mod regime;
 pub mod residual_fit;

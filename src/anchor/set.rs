@@ -335,6 +335,7 @@ fn observe(artifact: &Artifact, regime: &RegimeSignature, projector: &Projector)
         max_num_seqs: settings.max_num_seqs(gpu).max(load.concurrency.min(1024)),
         memory_fraction: settings.memory_fraction,
         speculation: (draft_tokens > 0).then_some(Speculation { draft_tokens, tokens_per_step: ACCEPTED }),
+        prefill: None,
     };
     let refused = |refusal: Refusal| match refusal {
         Refusal::DoesNotFit(plan) => format!("does not fit by our account: weights {} of {}", plan.weights, plan.total),

@@ -48,6 +48,7 @@ fn deployment(projector: &Projector, tp: u32, concurrency: u32) -> Deployment {
         max_num_seqs: settings.max_num_seqs(gpu),
         memory_fraction: settings.memory_fraction,
         speculation: None,
+        prefill: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! `inferasim calibrate`: fit serving constants on a file of measurements.
 
-use crate::anchor::fidelity::{fits, prepare};
+use crate::anchor::case::Case;
+use crate::anchor::fidelity::{fits, prepare, sound};
 use crate::anchor::fit::{Weights, fit};
 use crate::anchor::measured;
 use crate::anchor::profile::finished;
@@ -43,11 +44,9 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
     let points = measured::read(&args.measured)?;
     let prepared = prepare(&points, &base);
     let wanted = |value: &str, filter: &Option<String>| filter.as_ref().is_none_or(|f| value.eq_ignore_ascii_case(f));
-    let rows: Vec<_> = prepared
-        .cases
-        .iter()
-        .filter(|c| fits(c) && wanted(&c.regime.gpu, &args.target) && wanted(&c.regime.engine, &args.engine))
-        .collect();
+    let here = |c: &&Case| wanted(&c.regime.gpu, &args.target) && wanted(&c.regime.engine, &args.engine);
+    let corrected: Vec<_> = prepared.cases.iter().filter(|c| sound(c)).filter(here).collect();
+    let rows: Vec<_> = corrected.iter().copied().filter(|c| fits(c)).collect();
     if rows.len() < 4 {
         return Err(Error::input(
             args.measured.display().to_string(),
@@ -63,7 +62,7 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
     }
     let source = args.measured.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     let mut profile = finished(&fitted, &rows, &source);
-    profile.residuals = residuals(&profile, &rows);
+    profile.residuals = residuals(&profile, &corrected);
     println!("{} combinations of GPU, engine and model keep a correction", profile.residuals.len());
     let text = serde_yaml::to_string(&profile).map_err(|e| Error::input("calibration profile", e.to_string(), ""))?;
     std::fs::write(&args.out, format!("{HEADER}{text}"))

@@ -3,7 +3,7 @@
 use crate::model::KvFormat;
 use serde::{Deserialize, Serialize};
 
-/// One deployment. GPUs: `tp · pp · replicas`.
+/// One deployment. GPUs: `tp · pp · replicas`, and those of the prefill pool where there is one.
 ///
 /// `tp` is the width of one pipeline stage. Attention-DP splits that width: `attention_dp` groups of
 /// `tp / attention_dp` ranks hold their own sequences, and attention weights are sharded `tp / attention_dp` ways.
@@ -37,6 +37,30 @@ pub struct Deployment {
     /// Speculative decoding, where it is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speculation: Option<Speculation>,
+    /// Prompts are prefilled on a pool of their own; everything above describes the decode pool then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<PrefillPool>,
+}
+
+/// Instances that only prefill; the KV cache then moves to a decode instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefillPool {
+    /// Instances.
+    pub instances: u32,
+    /// Ranks of one instance.
+    pub tp: u32,
+    /// Expert-parallel groups of one instance.
+    pub ep: u32,
+    /// Attention-data-parallel groups of one instance.
+    pub attention_dp: u32,
+}
+
+impl PrefillPool {
+    /// GPUs of the pool.
+    pub fn gpus(&self) -> u32 {
+        self.instances.saturating_mul(self.tp)
+    }
 }
 
 /// Speculative decoding.
@@ -52,7 +76,22 @@ pub struct Speculation {
 impl Deployment {
     /// GPUs of the whole deployment.
     pub fn gpus(&self) -> u32 {
-        self.tp * self.pp * self.replicas
+        self.tp * self.pp * self.replicas + self.prefill.map_or(0, |pool| pool.gpus())
+    }
+
+    /// The prefill pool as a deployment of its own, with the formats and limits of the decode pool.
+    pub fn prefill_deployment(&self) -> Option<Deployment> {
+        let pool = self.prefill?;
+        Some(Deployment {
+            tp: pool.tp,
+            ep: pool.ep,
+            attention_dp: pool.attention_dp,
+            pp: 1,
+            replicas: pool.instances,
+            speculation: None,
+            prefill: None,
+            ..self.clone()
+        })
     }
 
     /// Ranks that share one sequence's attention.
@@ -72,6 +111,14 @@ impl std::fmt::Display for Deployment {
         }
         if self.replicas > 1 {
             write!(f, ", {} replicas", self.replicas)?;
+        }
+        if let Some(pool) = self.prefill {
+            write!(f, ", prefill {} x tp {}", pool.instances, pool.tp)?;
+            for (name, value) in [("ep", pool.ep), ("attention_dp", pool.attention_dp)] {
+                if value > 1 {
+                    write!(f, " {name} {value}")?;
+                }
+            }
         }
         write!(f, ", concurrency {}", self.concurrency)
     }

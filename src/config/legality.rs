@@ -134,6 +134,13 @@ impl Legality {
         }
         self.attention(d, &mut broken);
         self.feed_forward(d, &mut broken);
+        if let Some(prefill) = d.prefill_deployment() {
+            // Both pools share the machine.
+            let left =
+                gpus.saturating_sub((u64::from(d.tp) * u64::from(d.pp)).saturating_mul(d.replicas.into()) as u32);
+            let of_pool = self.layout_violations(&prefill, left).into_iter();
+            broken.extend(of_pool.map(|v| Violation::InPrefillPool(Box::new(v))));
+        }
         broken
     }
 

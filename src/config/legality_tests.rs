@@ -83,6 +83,7 @@ fn deployment(tp: u32, ep: u32, dtype: &str) -> Deployment {
         max_num_seqs: 256,
         memory_fraction: 0.9,
         speculation: None,
+        prefill: None,
     }
 }
 

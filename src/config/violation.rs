@@ -5,6 +5,8 @@ use std::fmt;
 /// A rule that a deployment breaks. Displayed as what was found; [`Violation::repair`] says what to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Violation {
+    /// The prefill pool breaks a rule.
+    InPrefillPool(Box<Violation>),
     /// A count is zero.
     Zero {
         /// The knob.
@@ -127,6 +129,7 @@ impl Violation {
     /// A short stable name to count violations under.
     pub fn reason(&self) -> &'static str {
         match self {
+            Violation::InPrefillPool(inner) => inner.reason(),
             Violation::Zero { .. } => "a count is zero",
             Violation::BeyondScaleUp { .. } => "tp exceeds the scale-up domain",
             Violation::TooManyGpus { .. } => "more GPUs than there are",
@@ -149,6 +152,7 @@ impl Violation {
     /// What to do.
     pub fn repair(&self) -> String {
         match self {
+            Violation::InPrefillPool(inner) => inner.repair(),
             Violation::Zero { knob } => format!("Give {knob} 1 or more."),
             Violation::BeyondScaleUp { world, .. } => format!("Use tp {world} or less, and pp beyond it."),
             Violation::TooManyGpus { gpus, .. } => format!("Keep tp·pp·replicas at {gpus} or less."),
@@ -179,6 +183,9 @@ impl Violation {
 
     /// Names the model where the rule is about its shape.
     pub(super) fn is_about_the_model(&self) -> bool {
+        if let Violation::InPrefillPool(inner) = self {
+            return inner.is_about_the_model();
+        }
         matches!(
             self,
             Violation::Heads { .. }
@@ -196,6 +203,7 @@ impl Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Violation::InPrefillPool(inner) => write!(f, "prefill pool: {inner}"),
             Violation::Zero { knob } => write!(f, "{knob} is 0"),
             Violation::BeyondScaleUp { tp, world } => {
                 write!(f, "tp {tp} is wider than the scale-up domain of {world} GPUs")

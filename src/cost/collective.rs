@@ -7,6 +7,12 @@ use crate::target::{EngineFamily, Gpu, Node, Topology};
 /// Fixed time of a collective that leaves the scale-up domain, µs; assumed (about two network hops with the host
 /// stack bypassed; public all-to-all figures over 16 ranks are 76–122 µs, over 8 ranks 31–47 µs).
 const SCALE_OUT_FLOOR: f64 = 30.0;
+/// Fixed time of a dispatch or a combine, µs: public figures are 31–47 over 8 ranks of one scale-up domain and 76–122
+/// over 16 ranks of two nodes; their middles.
+const EXCHANGE_FLOOR_UP: f64 = 39.0;
+const EXCHANGE_FLOOR_OUT: f64 = 99.0;
+/// Share of a link an exchange reaches; assumed, as for a collective of its size.
+const EXCHANGE_SHARE: f64 = 0.7;
 /// Fixed time of a point-to-point hand-over, µs; assumed.
 const HAND_OVER_FLOOR: f64 = 10.0;
 
@@ -77,6 +83,33 @@ impl AllReduce {
             floor: found.curve.floor_us + found.curve.per_rank_us * (p - 2.0) + extra,
             per_token: (bytes / (found.curve.link_share * link), bytes / link),
         })
+    }
+
+    /// Prices the exchange of a wide expert-parallel group instead, where attention is data-parallel over all its ranks:
+    /// a token goes to the ranks that hold its `top_k` experts in 8 bits and its results come back in 16.
+    ///
+    /// A rank sends `T/P · r · H · 3` bytes, `r = (P − 1)(1 − (1 − 1/P)^k)` ranks other than its own per token.
+    pub fn exchange(gpu: &Gpu, node: &Node, count: f64, ranks: u32, width: f64, top_k: f64) -> Self {
+        let p = f64::from(ranks);
+        let leaves = ranks > node.scaleup_world;
+        let (link, floor) = if leaves {
+            (node.scaleout_gb_s.value * 1e3, EXCHANGE_FLOOR_OUT)
+        } else {
+            (node.scaleup_gb_s.value * 1e3, EXCHANGE_FLOOR_UP)
+        };
+        let remote = (p - 1.0) * (1.0 - (1.0 - 1.0 / p).powf(top_k));
+        let bytes = remote / p * width * 3.0;
+        let (key, _) = gpu_key(&gpu.name, gpu.family);
+        Self {
+            count,
+            ranks: p,
+            table: format!("{key}|exchange"),
+            exact: false,
+            width,
+            token_divisor: 1.0,
+            floor: 2.0 * floor,
+            per_token: (bytes / (EXCHANGE_SHARE * link), bytes / link),
+        }
     }
 
     /// Tokens of a step of `tokens` tokens that this group reduces.

@@ -131,8 +131,28 @@ pub fn lower(
     l.dense_gemm("LM head", 1.0, (f64::from(architecture.vocab) / l.dense_width, hidden), formats.lm_head);
     l.all_reduce(mixers, deployment.attention_tp(), l.groups);
     l.all_reduce(dense, l.dense_width as u32, l.dense_groups);
-    l.all_reduce(moes, deployment.tp, 1.0);
+    match wide_exchange(architecture, deployment) {
+        Some(top_k) if moes > 0.0 => {
+            let exchange = AllReduce::exchange(&target.gpu, &target.node, moes, deployment.tp, hidden, top_k);
+            l.ops.collectives.push(exchange);
+        }
+        _ => l.all_reduce(moes, deployment.tp, 1.0),
+    }
     l.ops
+}
+
+/// Ranks from which engines exchange tokens between experts rather than gather and reduce them all: a node's eight.
+const WIDE: u32 = 8;
+
+/// Experts per token where a wide group exchanges tokens: attention data-parallel over every rank, experts spread over
+/// every rank, more ranks than a node's.
+fn wide_exchange(architecture: &Architecture, deployment: &Deployment) -> Option<f64> {
+    let wide = deployment.tp > WIDE && deployment.attention_dp == deployment.tp && deployment.ep == deployment.tp;
+    let top_k = |ffn: &Ffn| match ffn {
+        Ffn::Moe(moe) => Some(f64::from(moe.top_k)),
+        _ => None,
+    };
+    architecture.layers.iter().find_map(|g| top_k(&g.ffn)).filter(|_| wide)
 }
 
 impl Lowering<'_> {

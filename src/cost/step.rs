@@ -215,6 +215,32 @@ impl StepCost {
         self.decode_work(sequences, context, queries).time(&self.constants)
     }
 
+    /// Work of a full step of a pool that only prefills: `prompts` prompts of `new` uncached tokens each behind `prefix`
+    /// cached ones, spread over `groups` attention groups that work side by side, in chunks of `budget` tokens.
+    pub fn packed_prefill_work(&self, prompts: f64, new: f64, prefix: f64, groups: f64, budget: f64) -> PrefillWork {
+        let tokens = prompts * new;
+        let chunks = (tokens / budget).ceil().max(1.0);
+        let chunk = tokens / chunks;
+        let (gemm, moe) = (self.gemm(chunk), self.moe(chunk));
+        let attention: OpTime = self.ops.prefill.iter().map(|p| p.time(new, prefix)).sum();
+        let roof = |op: &OpTime| op.memory_roof.max(op.compute_roof);
+        let one = self.decode_work(1.0, new, 1.0);
+        PrefillWork {
+            new: tokens,
+            chunks,
+            gemm_added: chunks * gemm.variable,
+            moe_added: chunks * moe.variable,
+            gemm_alone: chunks * gemm.variable,
+            moe_alone: chunks * moe.variable,
+            attention: prompts / groups * attention.variable,
+            collectives: chunks * self.collectives(chunk).variable,
+            pass: 2.0 * tokens / groups * self.ops.layers * self.ops.hidden / self.bandwidth,
+            floors: one.floors(),
+            kinds: self.ops.kinds,
+            roof: (chunks * (roof(&gemm) + roof(&moe)) + prompts / groups * attention.compute_roof) / 1e3,
+        }
+    }
+
     /// Work of prefilling `new` uncached tokens behind `prefix` cached ones on top of the step `running` (whose tokens
     /// are `running_tokens`), in chunks that keep a step within `budget` tokens.
     pub fn prefill_work(

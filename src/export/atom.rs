@@ -36,5 +36,5 @@ pub(super) fn launch(request: &LaunchRequest<'_>) -> Launch {
     if d.pp > 1 {
         notes.push("ATOM's documented command line has no pipeline-parallel flag.".to_string());
     }
-    Launch { command: command.0, options_file: None, benchmark: benchmark.0, notes }
+    Launch { command: command.0, prefill_command: None, options_file: None, benchmark: benchmark.0, notes }
 }

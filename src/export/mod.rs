@@ -37,6 +37,8 @@ pub struct LaunchRequest<'a> {
 pub struct Launch {
     /// Words of the command that starts one instance.
     pub command: Vec<String>,
+    /// Words of the command that starts one prefill instance, where prompts have a pool of their own.
+    pub prefill_command: Option<Vec<String>>,
     /// A file the command reads: name and text.
     pub options_file: Option<(String, String)>,
     /// Words of the command that measures the deployment as it was predicted.
@@ -63,8 +65,39 @@ pub fn launch(request: &LaunchRequest<'_>) -> Result<Launch> {
             return Err(Error::input(format!("launch command for engine `{}`", request.engine), "not known", repair));
         }
     };
+    if let Some(pool) = request.deployment.prefill_deployment() {
+        disaggregate(request, &pool, base, &mut launch)?;
+    }
     common_notes(request, &mut launch.notes);
     Ok(launch)
+}
+
+/// Adds the prefill side: the same command for the pool's layout, both sides told their role.
+fn disaggregate(request: &LaunchRequest<'_>, pool: &Deployment, base: &str, launch: &mut Launch) -> Result<()> {
+    let role = |mode: &str| -> Option<[String; 2]> {
+        match base {
+            "vllm" => {
+                Some(["--kv-transfer-config".into(), r#"{"kv_connector":"NixlConnector","kv_role":"kv_both"}"#.into()])
+            }
+            "sglang" => Some(["--disaggregation-mode".into(), mode.into()]),
+            _ => None,
+        }
+    };
+    let mut prefill = self::launch(&LaunchRequest { deployment: pool, ..*request })?.command;
+    match (role("prefill"), role("decode")) {
+        (Some(first), Some(second)) => {
+            prefill.extend(first);
+            launch.command.extend(second);
+        }
+        _ => launch.notes.push("Tell both sides their role as the engine's disaggregation guide says.".to_string()),
+    }
+    launch.prefill_command = Some(prefill);
+    launch.notes.push(format!(
+        "{} prefill instances start with the prefill command; a router that sends prompts to them first, and then to a \
+         decode instance, must listen on the benchmark's port.",
+        pool.replicas
+    ));
+    Ok(())
 }
 
 impl Launch {

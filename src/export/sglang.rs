@@ -33,5 +33,5 @@ pub(super) fn launch(request: &LaunchRequest<'_>) -> Launch {
     // This client ignores end-of-sequence tokens unless told otherwise.
     random_load(&mut benchmark, request, RangeRatio::FromRatio);
     let notes = prefix_note(request, "sglang.bench_serving's random data set").into_iter().collect();
-    Launch { command: command.0, options_file: None, benchmark: benchmark.0, notes }
+    Launch { command: command.0, prefill_command: None, options_file: None, benchmark: benchmark.0, notes }
 }

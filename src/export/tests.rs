@@ -18,6 +18,7 @@ fn deployment() -> Deployment {
         max_num_seqs: 64,
         memory_fraction: 0.9,
         speculation: None,
+        prefill: None,
     }
 }
 

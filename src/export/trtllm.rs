@@ -34,6 +34,7 @@ pub(super) fn launch(request: &LaunchRequest<'_>) -> Launch {
     }
     Launch {
         command: command.0,
+        prefill_command: None,
         options_file: Some((OPTIONS.to_string(), options(request))),
         benchmark: benchmark.0,
         notes,

@@ -37,7 +37,7 @@ pub(super) fn launch(request: &LaunchRequest<'_>) -> Launch {
         notes
             .push(format!("vLLM spreads experts over all {} ranks of a stage; EP {} cannot be asked for.", d.tp, d.ep));
     }
-    Launch { command: command.0, options_file: None, benchmark: benchmark.0, notes }
+    Launch { command: command.0, prefill_command: None, options_file: None, benchmark: benchmark.0, notes }
 }
 
 fn replace(words: &mut Words, flag: &str, value: f64) {

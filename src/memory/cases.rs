@@ -388,6 +388,7 @@ fn deployment(
         max_num_seqs: case.max_num_seqs.map_or(limits.max_num_seqs, |s| s as u32),
         memory_fraction: case.mem_util.unwrap_or(engine.memory_fraction),
         speculation: None,
+        prefill: None,
     })
 }
 

@@ -38,6 +38,7 @@ fn deployment(tp: u32) -> Deployment {
         max_num_seqs: 256,
         memory_fraction: 0.9,
         speculation: None,
+        prefill: None,
     }
 }
 

@@ -56,6 +56,7 @@ pub fn candidate(rank: u64, tp: u32, ep: u32, replicas: u32, concurrency: u32) -
         max_num_seqs: 1024,
         memory_fraction: 0.9,
         speculation: None,
+        prefill: None,
     };
     let bound = if concurrency > 256 { Bound::Prefill } else { Bound::WeightReads };
     let evaluation = Evaluation { metrics, bound, breakdown };

@@ -49,6 +49,9 @@ pub fn layout(d: &Deployment) -> String {
             text.push_str(&format!(" {name}{width}"));
         }
     }
+    if let Some(pool) = d.prefill {
+        text.push_str(&format!(" + {} × TP{} prefill", pool.instances, pool.tp));
+    }
     text
 }
 

@@ -30,7 +30,7 @@ impl Domain for Bowl {
         1
     }
     fn allows(&self, point: u64) -> bool {
-        point % 11 != 0
+        !point.is_multiple_of(11)
     }
     fn explain(&self, _point: u64) -> Option<String> {
         None

@@ -8,6 +8,9 @@ type Objective = fn(&[f64]) -> f64;
 /// At most 0 where the limit is kept.
 type Limit = fn(&[f64]) -> f64;
 
+/// Two figures to maximise.
+type Pair = fn(&[f64]) -> [f64; 2];
+
 /// A function to minimise on a grid of a box.
 pub struct Grid {
     dimensions: Vec<Dimension>,
@@ -15,7 +18,7 @@ pub struct Grid {
     objective: Objective,
     limit: Option<Limit>,
     /// Two figures to maximise, for fronts.
-    front: Option<fn(&[f64]) -> [f64; 2]>,
+    front: Option<Pair>,
     /// Points whose coordinates add up to a multiple of five are not allowed.
     holes: bool,
 }

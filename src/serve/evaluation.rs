@@ -23,6 +23,8 @@ pub enum Bound {
     Host,
     /// Prefill work interleaved with decode.
     Prefill,
+    /// The prefill pool works all the time; requests queue before it.
+    PrefillPool,
     /// KV memory: fewer requests run than were asked for.
     KvCapacity,
     /// The engine's sequence limit: fewer requests run than were asked for.
@@ -39,6 +41,7 @@ impl fmt::Display for Bound {
             Bound::KernelFloors => "kernel floors",
             Bound::Host => "host overhead",
             Bound::Prefill => "prefill interference",
+            Bound::PrefillPool => "prefill pool",
             Bound::KvCapacity => "KV capacity",
             Bound::SequenceLimit => "sequence limit",
         })
@@ -101,7 +104,7 @@ impl Evaluation {
             Bound::KernelFloors => b.small_kernels_ms,
             Bound::Host => b.host_ms,
             Bound::Prefill => b.prefill_ms,
-            Bound::KvCapacity | Bound::SequenceLimit => return None,
+            Bound::PrefillPool | Bound::KvCapacity | Bound::SequenceLimit => return None,
         };
         Some(part / self.metrics.tpot_ms).filter(|share| *share > 0.0)
     }

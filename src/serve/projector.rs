@@ -1,11 +1,12 @@
 //! From a deployment to its serving figures: compiled once per layout, evaluated at many concurrencies.
 
 use super::closed_loop::{ClosedLoop, Load, closed_loop};
+use super::disaggregated::{NETWORK_SHARE, PoolFigures, PooledLoop, Pools, pooled_loop};
 use super::evaluation::{Bound, Breakdown, Evaluation, Refusal};
 use super::metrics::ServingMetrics;
 use crate::config::Deployment;
 use crate::cost::residual::{Residual, ResidualPoint};
-use crate::cost::{Calibration, DecodeWork, OpTables, PrefillWork, Regime, Silicon, StepCost, lower};
+use crate::cost::{Calibration, Constants, DecodeWork, OpTables, PrefillWork, Regime, Silicon, StepCost, lower};
 use crate::memory::{MemoryModel, MemoryPlan};
 use crate::model::{Architecture, Checkpoint, Ffn, Formats, Mixer, Model};
 use crate::target::{EngineProfile, EngineSettings, Target};
@@ -108,13 +109,31 @@ impl Projector {
         let memory =
             MemoryModel::compile(architecture, &checkpoint.formats, &self.target.gpu, &self.settings, deployment);
         let price = self.target.price.as_ref().map(|p| p.usd_per_gpu_hour.value);
+        let pools = deployment.prefill_deployment().map(|prefill| self.pools(deployment, &prefill)).transpose()?;
         Ok(CompiledDeployment {
             step,
             memory,
             price,
             residual,
+            pools,
             workload: self.workload.clone(),
             deployment: deployment.clone(),
+        })
+    }
+
+    /// The prefill side of a deployment, and the network between both.
+    fn pools(&self, deployment: &Deployment, prefill: &Deployment) -> std::result::Result<Pools, Refusal> {
+        let compiled = self.compile(prefill)?;
+        // Every rank of the narrower side sends or receives its part of the cache at once.
+        let (from, to) = (f64::from(prefill.attention_tp()), f64::from(deployment.attention_tp() * deployment.pp));
+        let rate = self.target.node.scaleout_gb_s.value * 1e6 * NETWORK_SHARE * from.min(to);
+        let budget = f64::from(prefill.max_num_batched_tokens);
+        let per_rank = compiled.memory.plan(budget, 1.0, 1.0, 1.0).kv_bytes_per_token.0;
+        Ok(Pools {
+            instances: f64::from(prefill.replicas),
+            transfer_rate: rate,
+            bytes_per_token: per_rank * from,
+            prefill: Box::new(compiled),
         })
     }
 
@@ -129,6 +148,14 @@ impl Projector {
 
 /// How a deployment differs from plain serving, as residual keys name it.
 fn variant(deployment: &Deployment) -> &'static str {
+    if deployment.prefill.is_some() {
+        return match (deployment.speculation.is_some(), deployment.attention_dp > 1) {
+            (false, false) => "disaggregated",
+            (true, false) => "disaggregated+speculative",
+            (false, true) => "disaggregated+attention-dp",
+            (true, true) => "disaggregated+speculative+attention-dp",
+        };
+    }
     match (deployment.speculation.is_some(), deployment.attention_dp > 1) {
         (false, false) => "plain",
         (true, false) => "speculative",
@@ -172,6 +199,8 @@ pub struct CompiledDeployment {
     pub price: Option<f64>,
     /// What measured runs of this combination leave over.
     pub residual: Option<Residual>,
+    /// The prefill pool, where prompts have one of their own.
+    pub pools: Option<Pools>,
     workload: Workload,
     deployment: Deployment,
 }
@@ -255,6 +284,18 @@ impl CompiledDeployment {
         (decode, prefill)
     }
 
+    /// Attention-data-parallel groups of an instance.
+    pub fn attention_groups(&self) -> f64 {
+        f64::from(self.deployment.attention_dp)
+    }
+
+    /// Work of a step that prefills `prompts` prompts of `isl` tokens and nothing else.
+    pub fn packed_prefill(&self, isl: f64, prompts: f64, max_num_batched_tokens: u32) -> PrefillWork {
+        let (hit, groups) = (self.workload.prefix_hit_rate, self.attention_groups());
+        let budget = f64::from(max_num_batched_tokens) * groups;
+        self.step.packed_prefill_work(prompts, isl * (1.0 - hit), isl * hit, groups, budget)
+    }
+
     /// Factors on TPOT and TTFT that measured runs of this combination leave over; 1 where there are none.
     pub fn corrections(&self, load: &Load) -> (f64, f64) {
         let point = ResidualPoint {
@@ -282,6 +323,13 @@ impl CompiledDeployment {
             return Err(Refusal::DoesNotFit(Box::new(plan)));
         }
         let InstanceLoad { load, capped } = self.load(concurrency, &plan);
+        if let Some(pools) = &self.pools {
+            let other = pools.prefill.plan(1, max_num_batched_tokens);
+            if !other.fits() {
+                return Err(Refusal::DoesNotFit(Box::new(other)));
+            }
+            return Ok(self.evaluate_pools(pools, &load, capped, max_num_batched_tokens));
+        }
         let (decode, prefill) = self.work(&load, max_num_batched_tokens);
         let answer = closed_loop(&load, &decode, &prefill, &self.step.constants, self.corrections(&load));
         Ok(Evaluation {
@@ -289,6 +337,41 @@ impl CompiledDeployment {
             bound: capped.unwrap_or_else(|| binding(&answer, &decode, &self.step)),
             breakdown: breakdown(&answer),
         })
+    }
+
+    /// The loop over both pools at a load; `None` where one pool does both.
+    pub fn pooled(&self, concurrency: u32, max_num_batched_tokens: u32) -> Option<PooledLoop> {
+        let pools = self.pools.as_ref()?;
+        let load = self.load(concurrency, &self.plan(concurrency, max_num_batched_tokens)).load;
+        Some(self.pooled_loop(pools, &load, max_num_batched_tokens, &self.step.constants, self.corrections(&load)))
+    }
+
+    /// The same at given constants.
+    pub fn pooled_loop(
+        &self,
+        pools: &Pools,
+        load: &Load,
+        max_num_batched_tokens: u32,
+        constants: &Constants,
+        corrections: (f64, f64),
+    ) -> PooledLoop {
+        let instances = f64::from(self.deployment.replicas);
+        pooled_loop(self, pools, load, instances, max_num_batched_tokens, constants, corrections)
+    }
+
+    fn evaluate_pools(&self, pools: &Pools, load: &Load, capped: Option<Bound>, tokens: u32) -> Evaluation {
+        let PooledLoop { answer, pools: PoolFigures { decode_batch, bound, .. }, .. } =
+            self.pooled_loop(pools, load, tokens, &self.step.constants, self.corrections(load));
+        let running = Load { running: decode_batch, ..*load };
+        let decode = self.work(&running, tokens).0;
+        // A full decode pool is full for the reason a single pool would be.
+        let bound = bound.map(|b| if b == Bound::KvCapacity { capped.unwrap_or(b) } else { b });
+        Evaluation {
+            // Where no pool is full every client is being served, in one pool or the other.
+            metrics: self.metrics(if bound.is_some() { &running } else { load }, &answer),
+            bound: bound.unwrap_or_else(|| binding(&answer, &decode, &self.step)),
+            breakdown: breakdown(&answer),
+        }
     }
 
     fn metrics(&self, load: &Load, answer: &ClosedLoop) -> ServingMetrics {

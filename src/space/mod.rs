@@ -169,6 +169,7 @@ impl Space {
             max_num_seqs: self.max_num_seqs[seqs],
             memory_fraction: self.memory_fraction[fraction],
             speculation: None,
+            prefill: None,
         }
     }
 

@@ -74,6 +74,7 @@ fn case() -> impl Strategy<Value = Case> {
                     draft_tokens,
                     tokens_per_step: 1.0 + share * f64::from(draft_tokens),
                 }),
+                prefill: None,
             },
         }
     })

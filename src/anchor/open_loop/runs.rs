@@ -185,6 +185,7 @@ fn simulated(run: &Run, calibration: &Calibration) -> Result<crate::sim::report:
         max_num_seqs: run.max_num_seqs,
         memory_fraction: settings.memory_fraction,
         speculation: None,
+        prefill: None,
     };
     Legality::new(&model, &target).require(&deployment, target.gpus())?;
     let instance = Instance::new(&projector, &deployment, run.max_model_len).map_err(|refusal| match refusal {

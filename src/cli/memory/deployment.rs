@@ -157,6 +157,7 @@ fn deployment(args: &Arguments, target: &Target, engine: &EngineSettings, dtype:
         max_num_seqs: args.max_num_seqs.unwrap_or(engine.max_num_seqs(&target.gpu)),
         memory_fraction,
         speculation: None,
+        prefill: None,
     })
 }
 

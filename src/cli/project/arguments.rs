@@ -40,6 +40,18 @@ pub struct Arguments {
     /// Independent copies behind a router
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = ranks())]
     pub replicas: u32,
+    /// Prefill on instances of their own; the layout above is then that of the decode instances
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = ranks())]
+    pub prefill_instances: Option<u32>,
+    /// Ranks of one prefill instance [default: those of a decode instance]
+    #[arg(long, requires = "prefill_instances", allow_negative_numbers = true, value_parser = ranks())]
+    pub prefill_tp: Option<u32>,
+    /// Expert-parallel groups of one prefill instance
+    #[arg(long, requires = "prefill_instances", allow_negative_numbers = true, value_parser = ranks())]
+    pub prefill_ep: Option<u32>,
+    /// Attention-data-parallel groups of one prefill instance
+    #[arg(long, requires = "prefill_instances", allow_negative_numbers = true, value_parser = ranks())]
+    pub prefill_attention_dp: Option<u32>,
     /// Requests in flight over all replicas
     #[arg(long, default_value_t = 64, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub concurrency: u32,

@@ -5,7 +5,7 @@ use crate::anchor::case::tokens_per_step;
 use crate::anchor::set::AnchorSet;
 use crate::cli::tune::inputs::check;
 
-use crate::config::{Deployment, Legality, Speculation};
+use crate::config::{Deployment, Legality, PrefillPool, Speculation};
 use crate::cost::Calibration;
 use crate::model::{KvFormat, Model};
 use crate::objective::{Metric, Objective};
@@ -136,5 +136,11 @@ fn base(arguments: &Arguments, projector: &Projector) -> Result<Deployment> {
         max_num_seqs: arguments.max_num_seqs.unwrap_or_else(|| settings.max_num_seqs(gpu)),
         memory_fraction: arguments.memory_fraction.unwrap_or(settings.memory_fraction),
         speculation: None,
+        prefill: arguments.prefill_instances.map(|instances| PrefillPool {
+            instances,
+            tp: arguments.prefill_tp.unwrap_or(arguments.tp),
+            ep: arguments.prefill_ep.unwrap_or(1),
+            attention_dp: arguments.prefill_attention_dp.unwrap_or(1),
+        }),
     })
 }

@@ -170,6 +170,11 @@ impl DeploymentArgs {
             attention_dp: self.attention_dp,
             pp: self.pp,
             replicas: load.replicas,
+            // Pools of a simulated fleet are the scenario's own.
+            prefill_instances: None,
+            prefill_tp: None,
+            prefill_ep: None,
+            prefill_attention_dp: None,
             concurrency: load.clients.unwrap_or(64 * load.replicas),
             isl: Some(isl),
             osl: Some(osl),

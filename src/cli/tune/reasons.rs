@@ -96,7 +96,7 @@ pub fn binds(evaluation: &Evaluation) -> Vec<String> {
         Bound::KernelFloors => (b.small_kernels_ms, "small kernels"),
         Bound::Host => (b.host_ms, "the host"),
         Bound::Prefill => (b.prefill_ms, "prefill of other requests"),
-        Bound::KvCapacity | Bound::SequenceLimit => (f64::NAN, ""),
+        Bound::PrefillPool | Bound::KvCapacity | Bound::SequenceLimit => (f64::NAN, ""),
     };
     let advice = match evaluation.bound {
         Bound::WeightReads => "more requests in flight or narrower weights spread the reads",
@@ -106,6 +106,9 @@ pub fn binds(evaluation: &Evaluation) -> Vec<String> {
         Bound::KernelFloors => "more requests in flight spread the fixed cost of kernels",
         Bound::Host => "the engine's own work per step; a newer engine or more requests in flight spread it",
         Bound::Prefill => "prefix caching, shorter prompts or separate prefill GPUs relieve it",
+        Bound::PrefillPool => {
+            "requests queue before prefill: more or wider prefill instances, or fewer decode instances"
+        }
         Bound::KvCapacity => "fewer requests run than are in flight: fp8 KV, more ranks or fewer requests",
         Bound::SequenceLimit => "fewer requests run than are in flight: raise max_num_seqs",
     };

@@ -3,6 +3,7 @@
 use super::step::short;
 use crate::cost::Constants;
 use crate::serve::closed_loop::{Load, Terms};
+use crate::serve::disaggregated::PooledLoop;
 use serde::Serialize;
 
 /// One summand, ms.
@@ -137,6 +138,40 @@ impl Assembly {
             held_back_ms: t.held_back_ms,
             ttft_correction: t.ttft_correction,
             ttft_ms: t.ttft_ms,
+        }
+    }
+
+    /// The same for separate pools: nothing disturbs a decode step, and a prompt waits where its pool is full.
+    pub(super) fn of_pools(load: &Load, l: &PooledLoop, c: &Constants, ttft_correction: f64) -> Self {
+        let p = &l.pools;
+        let way = || {
+            vec![
+                term("front end", c.front_end_ms, "front_end_ms".to_string()),
+                term("own prefill", p.prefill_ms, "on an idle prefill instance".to_string()),
+                term("KV transfer", p.transfer_ms, "the cache over the network".to_string()),
+                term("wait for running steps", l.admission_ms, format!("{:.4} decode steps", c.admission_steps)),
+            ]
+        };
+        let (mut first_wave, mut steady) = (way(), way());
+        let how = format!("half the clients before {:.4} prompts/s", p.prefill_limit_per_s);
+        first_wave.push(term("prefills of half the wave", l.first_wave_ms - l.free_ms, how));
+        let how = format!("what Little's law leaves at {:.4} requests/s", p.rate_per_s);
+        steady.push(term("wait before a full pool", l.steady_ms - l.free_ms, how));
+        let step = l.answer.step.total() * l.answer.stretch;
+        Self {
+            clients: load.clients,
+            running: p.decode_batch,
+            waves: load.waves,
+            lock: 0.0,
+            tpot: vec![term("step", step, format!("{:.4} ms x {:.4}", l.answer.step.total(), l.answer.stretch))],
+            tpot_ms: l.answer.tpot_ms,
+            first_wave,
+            first_wave_ms: l.first_wave_ms,
+            steady,
+            steady_ms: l.steady_ms,
+            held_back_ms: 0.0,
+            ttft_correction,
+            ttft_ms: l.answer.ttft_ms,
         }
     }
 }
