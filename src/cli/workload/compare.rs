@@ -167,6 +167,7 @@ mod built {
             max_num_seqs: projector.settings.max_num_seqs(&target.gpu),
             memory_fraction: projector.settings.memory_fraction,
             speculation: None,
+            prefill: None,
         };
         let compiled = projector.compile(&deployment);
         compiled.map(|c| c.step).map_err(|refusal| Error::input("compare", format!("{refusal:?}"), ""))
