@@ -56,6 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "workload",
         ],
     ),
+    ("anchor::import", &["report::time"]),
     ("anchor::harvest", &["catalog", "yaml", "measure", "report::time"]),
     // Renderings: they read the structs of an answer and compute nothing.
     ("export", &["catalog::nearest", "model", "config", "workload"]),
@@ -77,6 +78,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "serve::ServingMetrics",
         ],
     ),
+    ("report::roofline", &["anchor::roofline"]),
     ("report::fidelity", &["anchor::score", "anchor::trial", "anchor::open_loop"]),
     ("report::open_loop", &["anchor::open_loop"]),
     // The command line ties everything together, and nothing uses it.

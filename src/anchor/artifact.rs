@@ -16,7 +16,7 @@ pub struct Artifact {
     pub schema: u32,
     /// Name of the artifact, also of its file: letters, digits, `-`, `_` and `.`.
     pub id: String,
-    /// The program whose result file this was: `csv`, `vllm-bench-serve`, `sglang-bench-serving`, `aiperf`, `guidellm`
+    /// The program whose result file this was: `csv`, `inferasim-measure`, `vllm-bench-serve`, `sglang-bench-serving`, `aiperf`, `guidellm`
     /// or `by-hand`.
     pub tool: String,
     /// Where the figures were read.

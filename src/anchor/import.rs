@@ -43,7 +43,7 @@ struct Run {
 }
 
 /// Programs whose files are known.
-const KNOWN: &str = "Known: vllm bench serve (JSON), SGLang bench_serving (JSONL), AIPerf \
+const KNOWN: &str = "Known: summary.json of inferasim measure, vllm bench serve (JSON), SGLang bench_serving (JSONL), AIPerf \
                      (profile_export_aiperf.json), guidellm (JSON), and CSV files of measured points";
 
 /// The runs of a result file.
@@ -77,6 +77,17 @@ fn not_json(shown: &str, line: usize, error: &serde_json::Error) -> Error {
 }
 
 fn document_runs(shown: &str, document: &Value) -> Result<Vec<Run>> {
+    if document["schema"].as_str().is_some_and(|s| s.starts_with("inferasim.measure/")) {
+        let points = document["points"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if points.is_empty() || document["complete"] != true {
+            return Err(Error::input(
+                shown,
+                "a run that is not complete",
+                "Measure again; nothing partial is an anchor",
+            ));
+        }
+        return Ok(points.iter().map(|point| measured(document, point)).collect());
+    }
     if !document["aiperf_version"].is_null() {
         return Ok(vec![aiperf(document)]);
     }
@@ -124,6 +135,27 @@ fn bench_serve(d: &Value) -> Run {
             ttft_p50_ms: number(&d["median_ttft_ms"]),
             tpot_ms: number(&d["mean_tpot_ms"]).or(number(&d["median_tpot_ms"])),
             output_tok_s: number(&d["output_throughput"]),
+        },
+    }
+}
+
+/// A point of this program's own `summary.json`.
+fn measured(d: &Value, p: &Value) -> Run {
+    let mean = |name: &str| number(&p["metrics"][name]["mean"]);
+    let started = number(&p["started_unix_s"]).filter(|s| *s > 0.0);
+    Run {
+        tool: "inferasim-measure",
+        model: d["model"].as_str().map(str::to_string),
+        concurrency: number(&p["load"]["concurrency"]),
+        isl: mean("isl"),
+        osl: mean("osl"),
+        range_ratio: None,
+        date: started.map(|s| crate::report::time::utc(s as u64)),
+        figures: Figures {
+            ttft_ms: mean("ttft_ms"),
+            ttft_p50_ms: number(&p["metrics"]["ttft_ms"]["p50"]),
+            tpot_ms: mean("tpot_ms"),
+            output_tok_s: number(&p["system"]["output_tok_s"]),
         },
     }
 }

@@ -15,6 +15,7 @@ pub mod pools;
 pub mod profile;
 pub mod regime;
 pub mod residual_fit;
+pub mod roofline;
 pub mod score;
 pub mod set;
 pub mod store;

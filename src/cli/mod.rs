@@ -10,6 +10,7 @@ pub mod list;
 pub mod measure;
 pub mod memory;
 pub mod project;
+pub mod roofline;
 pub mod show;
 pub mod simulate;
 pub mod tune;
@@ -37,6 +38,7 @@ enum Command {
     Measure(Box<measure::Measure>),
     Memory(memory::Memory),
     Project(project::Arguments),
+    Roofline(roofline::RooflineArgs),
     Show(show::Show),
     Simulate(Box<simulate::Simulate>),
     Workload(workload::Workload),
@@ -53,6 +55,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Measure(measure) => measure::run(*measure),
         Command::Memory(memory) => memory::run(memory),
         Command::Project(arguments) => project::run(&arguments),
+        Command::Roofline(args) => roofline::run(&args),
         Command::Show(show) => show::run(show),
         Command::Simulate(args) => simulate::run(*args),
         Command::Workload(args) => workload::run(&args),

@@ -299,3 +299,7 @@ impl Assembler {
         if line.is_empty() { "no message".into() } else { line.chars().take(300).collect() }
     }
 }
+
+#[cfg(test)]
+#[path = "assemble_tests.rs"]
+mod tests;

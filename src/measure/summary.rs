@@ -291,7 +291,8 @@ pub fn metrics(ok: &[&RequestRecord]) -> Metrics {
 }
 
 fn rate(amount: f64, seconds: f64) -> f64 {
-    if seconds > 0.0 { amount / seconds } else { 0.0 }
+    // A sum of nothing is -0.
+    if seconds > 0.0 { amount / seconds + 0.0 } else { 0.0 }
 }
 
 fn system(records: &[RequestRecord], ok: &[&RequestRecord]) -> System {

@@ -10,6 +10,7 @@ pub mod plots;
 pub mod points;
 pub mod projection;
 pub mod record;
+pub mod roofline;
 pub mod shortlist;
 pub mod summary;
 pub mod terminal;

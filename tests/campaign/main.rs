@@ -6,4 +6,5 @@ mod stream_server;
 mod aid;
 mod compare;
 mod resume;
+mod roofline;
 mod workflow;

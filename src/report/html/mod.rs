@@ -10,7 +10,8 @@ use super::record::{CalibrationLevel, RunRecord};
 use super::text::html as esc;
 use crate::Result;
 
-const STYLE: &str = include_str!("style.css");
+/// Style sheet of every page.
+pub const STYLE: &str = include_str!("style.css");
 
 /// What the page says about files beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 pub mod axis;
 pub mod breakdown;
 pub mod canvas;
+pub mod curves;
 pub mod fronts;
 pub mod labels;
 pub mod load_curve;
