@@ -190,7 +190,35 @@ fn the_oracle_file_agrees() {
             "closed MVA (machine repairman)" => {
                 scenario.load = closed(number("N") as u32, number("Z_s"), 1, 1, requests);
             }
-            _ => continue, // chunk counts and the decode plateau have their own tests
+            "chunked prefill steps" => {
+                let budget = number("max_num_batched_tokens") as u32;
+                let config = SchedulerConfig { max_num_batched_tokens: budget, ..SchedulerConfig::default() };
+                let load = closed(1, 0.0, number("isl") as u32, 1, 1);
+                let scenario = Scenario::new(EngineConfig::Vllm(config.resolve(false)), load);
+                let report = run(&scenario, ConstantStep { seconds: 0.01 });
+                assert_eq!(Some(report.engines[0].steps), expect["n_prefill_steps"].as_u64(), "{name} {setup}");
+                assert!((report.ttft_ms.mean - 10.0 * report.engines[0].steps as f64).abs() < 1e-9);
+                checked += 1;
+                continue;
+            }
+            "closed-loop steady decode" => {
+                let clients = number("concurrency") as u32;
+                let (base_s, per_token) = (number("a"), number("b"));
+                let step = AffineStep {
+                    base_s,
+                    per_decode_token_s: per_token,
+                    per_prefill_token_s: per_token,
+                    ..AffineStep::default()
+                };
+                let load = closed(clients, 0.0, number("isl") as u32, number("osl") as u32, 10 * u64::from(clients));
+                let report = run(&Scenario::new(EngineConfig::Vllm(SchedulerConfig::default()), load), step);
+                let wanted = |key: &str| expect[key].as_f64().unwrap();
+                assert!((report.tpot_ms.mean / 1e3 / wanted("tpot_s") - 1.0).abs() < 1e-6, "{setup}");
+                assert!((report.output_tok_s / wanted("tput_tok_s") - 1.0).abs() < 1e-6, "{setup}");
+                checked += 1;
+                continue;
+            }
+            unknown => panic!("the oracle file has a case `{unknown}` that no test covers"),
         }
         let service = if name == "M/G/1-PK-2pt" { 0.01 } else { 0.02 };
         let reports: Vec<Report> = (1..=seeds)
@@ -215,6 +243,8 @@ fn the_oracle_file_agrees() {
         compare("Wq_s", &|r| r.queue_ms.mean / 1e3);
         compare("W_s", &|r| r.e2e_ms.mean / 1e3);
         compare("W_p50", &|r| r.e2e_ms.p50 / 1e3);
+        compare("W_p99", &|r| r.e2e_ms.p99 / 1e3);
+        compare("Lq", &|r| r.mean_present - r.utilisation);
         compare("L", &|r| r.mean_present);
         compare("util", &|r| r.utilisation);
         compare("P_wait", &|r| r.waited_share);
@@ -224,7 +254,7 @@ fn the_oracle_file_agrees() {
         compare("Q", &|r| r.mean_present);
         checked += 1;
     }
-    assert!(checked > 0);
+    assert_eq!(checked, cases.as_array().unwrap().len());
 }
 
 #[derive(Default)]

@@ -217,3 +217,30 @@ fn the_shortlist_is_complete_enough_to_judge_a_measurement_by() {
     let wins: f64 = entries.iter().map(|e| figure(e, "win_probability")).sum();
     assert!((wins - 1.0).abs() < 1e-3, "{wins}");
 }
+
+#[test]
+fn a_limit_on_a_percentile_is_checked_by_simulation() {
+    let base = ["--target", "mi355x", "--model", "gpt-oss-120b", "--space", "quick", "--concurrency", "8,32,128"];
+    let run = |slo: &[&str], code: i32| {
+        let mut all = base.to_vec();
+        all.extend_from_slice(slo);
+        json(&all, code)
+    };
+    let loose = run(&["--slo", "ttft_p99_ms=60000"], 0);
+    let seen = &loose["verification"];
+    assert!(seen["passed"].as_u64().unwrap() > 0, "{seen}");
+    let p99 = seen["best"]["ttft_ms"][3].as_f64().unwrap();
+    // A limit just under what the recommendation shows excludes it, and the next one keeps the limit.
+    let tight = run(&["--slo", &format!("ttft_p99_ms={:.1}", 0.95 * p99)], 0);
+    let seen = &tight["verification"];
+    assert!(seen["best"]["ttft_ms"][3].as_f64().unwrap() <= 0.95 * p99, "{seen}");
+    let failed = seen["failed"].as_array().unwrap();
+    assert!(failed.iter().any(|f| f["missed"].as_str().unwrap().starts_with("ttft_p99_ms ")), "{seen}");
+    assert_ne!(tight["best"]["deployment"], loose["best"]["deployment"]);
+    // Equal seeds, equal answers.
+    assert_eq!(run(&["--slo", "ttft_p99_ms=60000"], 0)["verification"], loose["verification"]);
+    let unmet = run(&["--slo", "ttft_p99_ms=0.5"], 3);
+    assert!(unmet["best"].is_null());
+    let error = refused(&["--target", "mi355x", "--slo", "ttft_p98_ms=5"]);
+    assert!(error.contains("Did you mean"), "{error}");
+}

@@ -8,7 +8,7 @@ set -euo pipefail
 url=${1:?usage: loop.sh URL MODEL OUT} model=${2:?usage: loop.sh URL MODEL OUT} out=${3:?usage: loop.sh URL MODEL OUT}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 inferasim=${INFERASIM:-inferasim} isl=${ISL:-64} osl=${OSL:-24} per_client=${REQUESTS:-4}
-anchor_loads=${ANCHOR_LOADS:-"1 2 4"} test_loads=${TEST_LOADS:-"3 4:2"}
+anchor_loads=${ANCHOR_LOADS:-"1 2 4"} test_loads=${TEST_LOADS:-"3 2:2"}
 config=${MODEL_CONFIG:-$here/config.json} engine=${ENGINE:-vllm}
 mkdir -p "$out"
 

@@ -183,7 +183,8 @@ impl AnchorSet {
     /// The anchors of a deployment's regime; its load does not matter.
     pub fn choose(&self, deployment: &Deployment) -> Chosen {
         let signature = self.signature(deployment);
-        let used = if self.entries.is_empty() {
+        // The store holds runs of one pool; they say nothing of a decode step without prefill.
+        let used = if self.entries.is_empty() || deployment.prefill.is_some() {
             Vec::new()
         } else {
             self.in_regime(&signature).map(|e| e.observation.clone()).collect()

@@ -91,9 +91,10 @@ fn disaggregate(request: &LaunchRequest<'_>, pool: &Deployment, base: &str, laun
         }
         _ => launch.notes.push("Tell both sides their role as the engine's disaggregation guide says.".to_string()),
     }
+    let shell = join(&prefill);
     launch.prefill_command = Some(prefill);
     launch.notes.push(format!(
-        "{} prefill instances start with the prefill command; a router that sends prompts to them first, and then to a \
+        "{} prefill instances start with `{shell}`; a router that sends prompts to them first, and then to a \
          decode instance, must listen on the benchmark's port.",
         pool.replicas
     ));

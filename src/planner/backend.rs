@@ -89,8 +89,9 @@ impl<E: Evaluator> Backend for Planner<'_, E> {
             Some(end) if self.took_over && !end.is_proper() => {
                 notes.push(format!("Planner given up: {end}; {} chose the other points.", self.other.name()));
             }
-            Some(end) => notes.push(format!("Planner ended: {end}.")),
-            None => {}
+            Some(end) if self.mixed => notes.push(format!("Planner ended: {end}.")),
+            // The search says why it ended.
+            _ => {}
         }
         notes.extend(self.session.remarks());
         notes.extend(self.other.notes());

@@ -34,10 +34,11 @@ pub struct Manner {
 }
 
 /// Knobs in a sentence each, in the order of [`KNOBS`].
-const MEANINGS: [&str; 12] = [
+const MEANINGS: [&str; KNOBS.len()] = [
     "GPUs of the whole deployment",
     "precision of the checkpoint; narrower weights are read faster and leave room for KV",
     "format of the KV cache; fp8 holds twice the tokens and halves the reads of attention",
+    "prompts prefilled together with decode, or on instances of their own (instances x ranks)",
     "tensor-parallel ranks of one instance; more shorten a step and cost collectives",
     "pipeline stages of one instance",
     "expert-parallel groups inside tp (it divides tp); for models with experts",

@@ -158,6 +158,7 @@ pub fn record() -> RunRecord {
             feasible: top.len() as u64,
             listed: top.len() as u64,
         },
+        verification: None,
         search: SearchSummary {
             backend: "exhaustive".into(),
             seed: None,

@@ -18,6 +18,7 @@ pub mod terminal;
 mod tests;
 pub mod text;
 pub mod time;
+pub mod verification;
 
 pub use folder::ReportFolder;
 pub use record::RunRecord;

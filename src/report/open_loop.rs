@@ -14,8 +14,8 @@ pub fn section(scores: &OpenLoop, command: &str) -> String {
     if let Some(s) = &scores.summary {
         let _ = writeln!(
             out,
-            "Runs of vLLM at a constant rate of requests, simulated with the projector's step cost; no constant is fitted on \
-             them. {} runs count; mean |error|: E2E {:.1} %, TPOT {:.1} %, TTFT {:.1} %, p99 of TTFT {:.1} %. {} runs were \
+            "Runs of vLLM at a constant rate of requests, simulated with the projector's step cost; a factor on the step \
+             and a time outside the engine are fitted on the runs of all models but the one that is scored. {} runs count; mean |error|: E2E {:.1} %, TPOT {:.1} %, TTFT {:.1} %, p99 of TTFT {:.1} %. {} runs were \
              overloaded, {} of their simulations are.\n\n\
              | run | E2E ms | | TPOT ms | | TTFT ms | | TTFT p99 ms | |\n|---|---|---|---|---|---|---|---|---|",
             s.runs, s.e2e_mape, s.tpot_mape, s.ttft_mape, s.ttft_p99_mape, s.overloaded, s.overload_seen

@@ -46,6 +46,9 @@ pub struct RunRecord {
     /// How the points were chosen, and why no more were.
     #[serde(default)]
     pub search: SearchSummary,
+    /// What the simulation said of the first of them, where it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<super::verification::Verification>,
     /// Points that no engine accepts, by reason, most frequent first.
     pub illegal: Vec<Group>,
     /// Legal points that do not fit or break an SLO, by reason, most frequent first.

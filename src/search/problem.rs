@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub type Figures = Result<Evaluation, Refusal>;
 
 /// Knobs whose values are names.
-const NAMES: [&str; 2] = ["weight_dtype", "kv_dtype"];
+const NAMES: [&str; 3] = ["weight_dtype", "kv_dtype", "prefill"];
 
 /// A [`Search`] as a [`Problem`].
 pub struct SpaceProblem<'a, E: Evaluator> {

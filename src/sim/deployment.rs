@@ -36,12 +36,15 @@ impl Instance {
         if !plan.fits() {
             return Err(Refusal::DoesNotFit(Box::new(plan)));
         }
+        let drafts = deployment.speculation.as_ref();
+        if drafts.is_some() && projector.settings.family == EngineFamily::Sglang {
+            return Err(Refusal::NoModel("drafts are not modelled in SGLang's scheduler".into()));
+        }
         let groups = deployment.attention_dp.max(1);
         let budget = deployment.max_num_batched_tokens.saturating_mul(groups);
         let sequences = deployment.max_num_seqs.saturating_mul(groups);
         let pool = compiled.memory.block_pool(plan.kv_available.0);
         let blocks = pool.blocks.min(1 << 28) as u32;
-        let drafts = deployment.speculation.as_ref();
         let engine = match projector.settings.family {
             EngineFamily::Sglang => EngineConfig::Sglang(SglangConfig {
                 chunked_prefill_size: budget,

@@ -23,6 +23,9 @@ const KNOT_RATIO: f64 = 1.125;
 const FIRST_KNOT: f64 = 32.0;
 /// Beyond every context.
 const LAST_KNOT: f64 = 1e8;
+/// Tokens up to which a step with prompts runs as a captured graph, like a decode step, and so pays no floors again:
+/// vLLM's largest `cudagraph_capture_sizes` by default.
+const CAPTURED_TOKENS: f64 = 512.0;
 /// Steps a request sees of an engine that decodes: half of the one it arrives in, and the one it shares.
 const STEPS_SEEN: f64 = 1.5;
 
@@ -141,6 +144,11 @@ impl ProjectedStep {
         dt * (self.constants().queue_mean * arrivals.min(1.0) + running / 2.0 * lock)
     }
 
+    /// Fixed part of a prefill step of so many tokens, ms.
+    fn fixed_ms(&self, fixed: f64, tokens: f64) -> f64 {
+        if tokens <= CAPTURED_TOKENS { fixed.min(self.constants().prefill_fixed_ms) } else { fixed }
+    }
+
     /// Prefill of one prompt alone, and what it adds to the step of `sequences` decodes, ms.
     fn solo(&mut self, computed: u32, cached: u32, sequences: u32) -> PrefillTime {
         let key = (computed, cached, sequences);
@@ -182,6 +190,7 @@ impl StepTime for ProjectedStep {
         let c = *self.constants();
         let prefill = self.prefill_work(batch, &work, running_tokens);
         let PrefillTime { increment, alone, fixed } = prefill.time(&c);
+        let fixed = self.fixed_ms(fixed, batch.tokens() as f64);
         let prompts = batch.prefill.len() as f64;
         // n prompts pass S stages in (n + S − 1)/(n·S) of the time that one stage would need for all.
         let pipelined = (prompts + stages - 1.0) / (prompts * stages);
@@ -225,6 +234,10 @@ impl StepTime for ProjectedStep {
             _ => sequences,
         };
         let PrefillTime { increment, alone, fixed } = self.solo(request.computed.max(1), request.cached, beside.max(1));
+        let tokens = f64::from(request.computed) + f64::from(sequences) * (1.0 + self.load.draft_tokens);
+        let fixed = self.fixed_ms(fixed, tokens);
+        // A short prompt beside decodes costs what it adds: the step reads the weights anyway.
+        let own = if sequences > 0 && tokens <= CAPTURED_TOKENS { increment } else { alone };
         let (_, ttft_factor) = self.factors(sequences.max(1));
         let c = *self.constants();
         let context = f64::from(request.computed + request.cached);
@@ -239,7 +252,7 @@ impl StepTime for ProjectedStep {
             return (ttft_factor * said - engine_ms).max(0.0) / 1e3;
         }
         // What the closed form says, and what an engine without other prompts takes.
-        let said = c.front_end_ms + c.admission_steps * step_ms + alone + fixed;
+        let said = c.front_end_ms + c.admission_steps * step_ms + own + fixed;
         let seen = if sequences == 0 {
             alone + fixed
         } else {

@@ -1,5 +1,6 @@
 //! A space as a file spells it, before model, machine and engine are known.
 
+use super::prefill::PrefillChoice;
 use super::values::Values;
 use crate::catalog::{self, Document, Kind};
 use crate::model::KvFormat;
@@ -31,6 +32,10 @@ pub struct Knobs {
     /// KV cache format; `auto` takes bf16.
     #[serde(default = "auto")]
     pub kv_dtype: Values<KvFormat>,
+    /// Prompts prefilled `together` with decode or on a pool of their own, such as `2xtp4`; together where it is not given.
+    /// The other knobs describe the decode instances then.
+    #[serde(default = "together")]
+    pub prefill: Values<PrefillChoice>,
     /// Tensor-parallel ranks.
     pub tp: Values<u32>,
     /// Pipeline stages; 1 where it is not given.
@@ -62,6 +67,10 @@ fn auto<T>() -> Values<T> {
     Values::Word("auto".into())
 }
 
+fn together() -> Values<PrefillChoice> {
+    Values::List(vec![PrefillChoice(None)])
+}
+
 fn fill() -> Values<u32> {
     Values::Word("fill".into())
 }
@@ -87,6 +96,7 @@ impl SpaceFile {
         word(document, "nodes", &k.nodes, &["auto"])?;
         word(document, "weight_dtype", &k.weight_dtype, &["auto"])?;
         word(document, "kv_dtype", &k.kv_dtype, &["auto"])?;
+        word(document, "prefill", &k.prefill, &[])?;
         word(document, "tp", &k.tp, &[])?;
         word(document, "pp", &k.pp, &[])?;
         word(document, "ep", &k.ep, &[])?;

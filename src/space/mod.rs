@@ -4,11 +4,13 @@
 //! token budget, so that one layout is compiled once and evaluated under many loads.
 
 pub mod file;
+pub mod prefill;
 pub mod radix;
 pub mod settings;
 pub mod values;
 
 pub use file::{Knobs, SpaceFile};
+pub use prefill::PrefillChoice;
 pub use radix::Radix;
 pub use settings::{NoSuch, Setting};
 pub use values::Values;
@@ -18,10 +20,11 @@ use crate::model::{KvFormat, Model};
 use crate::{Error, Result};
 
 /// The dimensions, outermost first.
-pub const KNOBS: [&str; 12] = [
+pub const KNOBS: [&str; 13] = [
     "gpus",
     "weight_dtype",
     "kv_dtype",
+    "prefill",
     "tp",
     "pp",
     "ep",
@@ -34,9 +37,9 @@ pub const KNOBS: [&str; 12] = [
 ];
 
 /// Dimensions that make a layout: how the model is cut and stored.
-const LAYOUT_KNOBS: usize = 8;
+const LAYOUT_KNOBS: usize = 9;
 /// Dimensions that are fixed before a deployment is compiled: the layout and the engine's limits.
-const COMPILED_KNOBS: usize = 10;
+const COMPILED_KNOBS: usize = 11;
 
 /// What a file's words stand for.
 #[derive(Debug, Clone)]
@@ -65,10 +68,11 @@ pub struct EngineLimits {
 /// A space for one model on one machine.
 #[derive(Debug, Clone)]
 pub struct Space {
-    radix: Radix<12>,
+    radix: Radix<{ KNOBS.len() }>,
     gpus: Vec<u32>,
     weight_dtype: Vec<String>,
     kv_dtype: Vec<KvFormat>,
+    prefill: Vec<PrefillChoice>,
     tp: Vec<u32>,
     pp: Vec<u32>,
     ep: Vec<u32>,
@@ -100,10 +104,11 @@ impl Space {
         let is_moe = context.model.architecture.is_moe();
         let published = || context.model.checkpoints.iter().map(|c| c.dtype.clone()).collect();
         let space = Self {
-            radix: Radix::new([1; 12])?,
+            radix: Radix::new([1; KNOBS.len()])?,
             gpus,
             weight_dtype: knobs.weight_dtype.list().map_or_else(published, <[String]>::to_vec),
             kv_dtype: knobs.kv_dtype.list().map_or_else(|| vec![KvFormat::Bf16], <[KvFormat]>::to_vec),
+            prefill: knobs.prefill.list().map_or_else(|| vec![PrefillChoice(None)], <[PrefillChoice]>::to_vec),
             tp: or(&knobs.tp, 1),
             pp: or(&knobs.pp, 1),
             ep: if is_moe { or(&knobs.ep, 1) } else { vec![1] },
@@ -120,11 +125,12 @@ impl Space {
         Ok(Self { radix: Radix::new(space.sizes())?, ..space })
     }
 
-    fn sizes(&self) -> [usize; 12] {
+    fn sizes(&self) -> [usize; KNOBS.len()] {
         [
             self.gpus.len(),
             self.weight_dtype.len(),
             self.kv_dtype.len(),
+            self.prefill.len(),
             self.tp.len(),
             self.pp.len(),
             self.ep.len(),
@@ -151,10 +157,12 @@ impl Space {
     ///
     /// Where the GPUs do not hold even one copy, `replicas: fill` gives one, which the legality rules then refuse.
     pub fn deployment(&self, index: u64) -> Deployment {
-        let [gpus, weight, kv, tp, pp, ep, adp, replicas, fraction, seqs, tokens, concurrency] =
+        let [gpus, weight, kv, prefill, tp, pp, ep, adp, replicas, fraction, seqs, tokens, concurrency] =
             self.radix.digits(index);
         let (tp, pp) = (self.tp[tp], self.pp[pp]);
-        let copies = u64::from(self.gpus[gpus]) / (u64::from(tp) * u64::from(pp)).max(1);
+        let prefill = self.prefill[prefill].0;
+        let gpus = self.gpus[gpus].saturating_sub(prefill.map_or(0, |pool| pool.gpus()));
+        let copies = u64::from(gpus) / (u64::from(tp) * u64::from(pp)).max(1);
         let copies = u32::try_from(copies).unwrap_or(u32::MAX).max(1);
         Deployment {
             tp,
@@ -169,7 +177,7 @@ impl Space {
             max_num_seqs: self.max_num_seqs[seqs],
             memory_fraction: self.memory_fraction[fraction],
             speculation: None,
-            prefill: None,
+            prefill,
         }
     }
 
@@ -207,6 +215,7 @@ impl Space {
             texts(&self.gpus),
             texts(&self.weight_dtype),
             texts(&self.kv_dtype),
+            texts(&self.prefill),
             texts(&self.tp),
             texts(&self.pp),
             texts(&self.ep),
@@ -263,6 +272,10 @@ pub fn knob_value(deployment: &Deployment, knob: &str) -> String {
         "gpus" => format!("{} GPUs", deployment.gpus()),
         "weight_dtype" => format!("{} weights", deployment.weight_dtype),
         "kv_dtype" => format!("{} KV", deployment.kv_dtype),
+        "prefill" => match PrefillChoice(deployment.prefill) {
+            PrefillChoice(None) => "prefill together with decode".to_string(),
+            pool => format!("prefill {pool}"),
+        },
         "tp" => format!("tp {}", deployment.tp),
         "pp" => format!("pp {}", deployment.pp),
         "ep" => format!("ep {}", deployment.ep),

@@ -107,7 +107,7 @@ impl Space {
         let mut digits = self.sizes();
         for (knob, digit) in KNOBS.into_iter().zip(&mut digits) {
             *digit = match knob {
-                "pp" | "ep" | "attention_dp" => 0,
+                "prefill" | "pp" | "ep" | "attention_dp" => 0,
                 "gpus" => *digit - 1,
                 _ => (*digit - 1) / 2,
             };
@@ -126,6 +126,7 @@ impl Space {
             "gpus" => self.gpus[digit].to_string(),
             "weight_dtype" => self.weight_dtype[digit].clone(),
             "kv_dtype" => self.kv_dtype[digit].to_string(),
+            "prefill" => self.prefill[digit].to_string(),
             "tp" => self.tp[digit].to_string(),
             "pp" => self.pp[digit].to_string(),
             "ep" => self.ep[digit].to_string(),

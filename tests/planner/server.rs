@@ -116,7 +116,7 @@ fn write(mut stream: TcpStream, answer: &Answer, streamed: bool) -> std::io::Res
             let length = whole.len();
             return write!(
                 stream,
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{whole}"
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{whole}"
             );
         }
         Answer::Text(text) => {
@@ -148,14 +148,17 @@ fn write(mut stream: TcpStream, answer: &Answer, streamed: bool) -> std::io::Res
         Answer::InBand(message) => format!("data: {}\n\n", json!({ "error": { "message": message } })),
         Answer::Status(status, headers, body) => {
             let length = body.len();
-            return write!(stream, "HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\n\r\n{body}");
+            return write!(
+                stream,
+                "HTTP/1.1 {status} X\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+            );
         }
         Answer::Whole(value) => {
             let whole = value.to_string();
             let length = whole.len();
             return write!(
                 stream,
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{whole}"
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{whole}"
             );
         }
         Answer::Drop => return Ok(()),

@@ -1,7 +1,7 @@
 //! How far are simulated latencies from runs of real engines under open load?
 //!
 //! Two kinds of file are known: runs with means and percentiles at a stated rate ([`runs`]), which are simulated with the
-//! projector's step cost and no constant fitted on them; and single requests with the engine's own timestamps
+//! projector's step cost, tuned on the runs of other models; and single requests with the engine's own timestamps
 //! ([`requests`]), where a step cost is fitted on every other request and scored on the rest.
 
 pub mod fit;

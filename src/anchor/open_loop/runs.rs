@@ -1,4 +1,5 @@
-//! Runs at a stated rate: the projector's step cost against measured means and percentiles.
+//! Runs at a stated rate: the projector's step cost against measured means and percentiles. A factor on the step and a
+//! time outside the engine are fitted on the runs of all models but the one that is scored.
 //!
 //! Every prompt of these runs is one of `n_sys_prompts · users_per_sys` prompts, each sent again and again, so that the
 //! prefix cache answers all but the first sending of each: a run's first stage starts with an empty cache, later ones
@@ -15,6 +16,7 @@ use crate::sim::fleet::Unobserved;
 use crate::sim::load::{Arrivals, LengthSource, LoadSpec, PrefixPool};
 use crate::sim::scenario::{EngineConfig, Scenario};
 use crate::sim::simulate;
+use crate::sim::step_time::{DecodeLine, FirstToken, StepBatch, StepTime};
 use crate::target::{EngineProfile, Target};
 use crate::workload::Workload;
 use crate::{Error, Result};
@@ -130,12 +132,92 @@ pub struct ScoredRun {
     pub e2e: Pair,
 }
 
-/// Simulates every run with the step cost that `calibration` gives; nothing is fitted on the runs.
-pub fn score(runs: &[Run], calibration: &Calibration) -> Vec<ScoredRun> {
-    runs.par_iter().map(|run| scored(run, calibration)).collect()
+/// What a fit on other models' runs adds to the calibration: a factor on every step, and time outside the engine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Tuning {
+    step: f64,
+    outside_ms: f64,
 }
 
-fn scored(run: &Run, calibration: &Calibration) -> ScoredRun {
+impl Tuning {
+    const NONE: Tuning = Tuning { step: 1.0, outside_ms: 0.0 };
+
+    /// Brings the geometric mean of TPOT and the mean of TTFT over simulated runs to what was measured.
+    fn refined(self, scored: &[&ScoredRun]) -> Self {
+        let counted: Vec<&&ScoredRun> =
+            scored.iter().filter(|r| r.refused.is_none() && !r.overloaded && !r.simulated_saturated).collect();
+        if counted.is_empty() {
+            return self;
+        }
+        let mean = |f: &dyn Fn(&ScoredRun) -> f64| counted.iter().map(|r| f(r)).sum::<f64>() / counted.len() as f64;
+        let step = mean(&|r| (r.tpot.measured / r.tpot.simulated).ln()).exp();
+        let missing = mean(&|r| r.ttft.measured - r.ttft.simulated);
+        Self { step: self.step * step, outside_ms: self.outside_ms + missing }
+    }
+}
+
+/// Requests of a run that a fit simulates; means need no more.
+const FIT_REQUESTS: u64 = 1500;
+
+/// The projector's step times, tuned.
+struct Tuned(Box<dyn StepTime>, Tuning);
+
+impl StepTime for Tuned {
+    fn seconds(&mut self, batch: &StepBatch) -> f64 {
+        self.1.step * self.0.seconds(batch)
+    }
+
+    fn decode_line(&mut self, sequences: u32, context: u64) -> Option<DecodeLine> {
+        let line = self.0.decode_line(sequences, context)?;
+        Some(DecodeLine {
+            base_s: self.1.step * line.base_s,
+            per_context_token_s: self.1.step * line.per_context_token_s,
+            up_to_context: line.up_to_context,
+        })
+    }
+
+    fn outside(&mut self, request: &FirstToken) -> f64 {
+        (self.0.outside(request) + self.1.outside_ms / 1e3).max(0.0)
+    }
+}
+
+/// Simulates every run with the step cost that `calibration` gives, tuned on the runs of all other models: nothing is
+/// fitted on a run that is scored, nor on another of its model. Where there is one model only, nothing is fitted.
+pub fn score(runs: &[Run], calibration: &Calibration) -> Vec<ScoredRun> {
+    let all = |tuning: Tuning| -> Vec<ScoredRun> {
+        runs.par_iter().map(|run| scored(run, calibration, tuning, FIT_REQUESTS)).collect()
+    };
+    let first = all(Tuning::NONE);
+    let mut models: Vec<&str> = runs.iter().map(|r| family(&r.model)).collect();
+    models.sort_unstable();
+    models.dedup();
+    let mut answer: Vec<Option<ScoredRun>> = vec![None; runs.len()];
+    for model in models {
+        let own = |at: &usize| family(&runs[*at].model) == model;
+        let others = |scores: &[ScoredRun], tuning: Tuning| {
+            let fit: Vec<&ScoredRun> = scores.iter().enumerate().filter(|(at, _)| !own(at)).map(|(_, r)| r).collect();
+            tuning.refined(&fit)
+        };
+        let mut tuning = others(&first, Tuning::NONE);
+        for _ in 0..2 {
+            tuning = others(&all(tuning), tuning);
+        }
+        let final_scores: Vec<(usize, ScoredRun)> = (0..runs.len())
+            .into_par_iter()
+            .filter(own)
+            .map(|at| (at, scored(&runs[at], calibration, tuning, u64::MAX / 2)))
+            .collect();
+        final_scores.into_iter().for_each(|(at, score)| answer[at] = Some(score));
+    }
+    answer.into_iter().flatten().collect()
+}
+
+/// A model's name without what tells its variants apart.
+fn family(model: &str) -> &str {
+    model.rsplit('/').next().unwrap_or(model).trim_end_matches("-hf")
+}
+
+fn scored(run: &Run, calibration: &Calibration, tuning: Tuning, most: u64) -> ScoredRun {
     let pair = |measured, simulated| Pair { measured, simulated };
     let mut row = ScoredRun {
         name: run.name.clone(),
@@ -147,7 +229,7 @@ fn scored(run: &Run, calibration: &Calibration) -> ScoredRun {
         tpot: pair(run.tpot_ms, f64::NAN),
         e2e: pair(run.e2e_ms, f64::NAN),
     };
-    match simulated(run, calibration) {
+    match simulated(run, calibration, tuning, most) {
         Err(error) => row.refused = Some(error.to_string()),
         Ok(report) => {
             row.simulated_saturated = report.saturated;
@@ -160,7 +242,7 @@ fn scored(run: &Run, calibration: &Calibration) -> ScoredRun {
     row
 }
 
-fn simulated(run: &Run, calibration: &Calibration) -> Result<crate::sim::report::Report> {
+fn simulated(run: &Run, calibration: &Calibration, tuning: Tuning, most: u64) -> Result<crate::sim::report::Report> {
     let model = Model::load(&run.model)?;
     let gpu = run.hardware.split(['-', ' ']).next().unwrap_or_default().to_lowercase();
     let target = Target::load(&gpu)?;
@@ -192,8 +274,9 @@ fn simulated(run: &Run, calibration: &Calibration) -> Result<crate::sim::report:
         Refusal::NoModel(found) => Error::input(&run.name, found, ""),
         Refusal::DoesNotFit(_) => Error::input(&run.name, "does not fit in memory", ""),
     })?;
-    let scenario = scenario(run, instance.engine.clone());
-    simulate(&scenario, instance.step_time(None), &mut Unobserved)
+    let mut scenario = scenario(run, instance.engine.clone());
+    scenario.load.requests = scenario.load.requests.min(scenario.warmup_requests + most);
+    simulate(&scenario, Box::new(Tuned(instance.step_time(None), tuning)), &mut Unobserved)
 }
 
 /// The load of a run. A filled cache is what unmeasured requests before the run leave behind.

@@ -51,6 +51,10 @@ impl Inputs {
         check(&workload, &model)?;
         let mut objective =
             Objective { name: "--slo".to_string(), about: String::new(), metric: Metric::TokSPerGpu, slos: Vec::new() };
+        if let Some(simulated) = arguments.slo.iter().flat_map(|list| &list.1).next() {
+            let repair = "Use `inferasim simulate`, or `inferasim-tune` for a search";
+            return Err(Error::input(format!("--slo {simulated}"), "only a simulation knows it", repair));
+        }
         let limits = arguments.slo.iter().flat_map(|list| list.0.clone()).collect();
         objective.take_flags(limits, &target.name, target.price.is_some())?;
         if target.price.is_none() {

@@ -1,7 +1,6 @@
 //! `--target`, `--model`, …: the deployment whose projected step cost a simulation takes.
 
 use crate::cli::project;
-use crate::error::ErrorKind;
 use crate::serve::{Evaluation, Refusal};
 use crate::sim::deployment::Instance;
 use crate::sim::distribution::Lengths;
@@ -129,14 +128,16 @@ impl DeploymentArgs {
         let longest = load.max_model_len.unwrap_or(projector.model.architecture.max_context);
         let instance = Instance::new(projector, deployment, longest).map_err(|refusal| match refusal {
             Refusal::NoModel(found) => Error::input(deployment.to_string(), found, ""),
-            Refusal::DoesNotFit(plan) => Error {
-                kind: ErrorKind::Infeasible,
-                ..Error::input(
-                    format!("{}, {deployment}", projector.target.name),
-                    format!("does not fit: {} of KV are left, {} needed", plan.kv_available, plan.kv_bytes_per_request),
-                    "`inferasim project` with the same flags names the nearest change",
-                )
-            },
+            Refusal::DoesNotFit(plan) => {
+                let found = if plan.kv_available.0 <= 0.0 {
+                    format!("does not fit: {} over the budget of {}", plan.kv_available * -1.0, plan.budget)
+                } else {
+                    let needed = plan.kv_bytes_per_request;
+                    format!("does not fit: {} of KV are left, one request needs {needed}", plan.kv_available)
+                };
+                let repair = "`inferasim project` with the same flags names the nearest change";
+                Error::infeasible(format!("{}, {deployment}", projector.target.name), found, repair)
+            }
         })?;
         let tokens = deployment.max_num_batched_tokens;
         let closed_form = load.clients.and_then(|c| instance.compiled().evaluate(c, tokens).ok());

@@ -29,7 +29,7 @@ pub enum ArrivalLaw {
 #[command(next_help_heading = "Load")]
 pub struct ScenarioArgs {
     /// Requests per second of an open loop; `inf` sends all at once
-    #[arg(long, value_name = "PER_S", conflicts_with_all = ["concurrency", "trace"])]
+    #[arg(long, value_name = "PER_S", allow_negative_numbers = true, conflicts_with_all = ["concurrency", "trace"])]
     rate: Option<f64>,
     /// Clients of a closed loop, each sending its next request when the last is answered
     #[arg(long, value_name = "CLIENTS", conflicts_with = "trace")]

@@ -53,6 +53,7 @@ pub fn record<E: Evaluator>(
             listed: outcome.kept.len() as u64,
         },
         search: how,
+        verification: None,
         illegal: groups(illegal),
         rejected: groups(rejected),
         top: candidates(listed),
@@ -214,5 +215,8 @@ pub fn json(record: &RunRecord, report: Option<&Path>) -> Value {
         rejected.insert("not looked at".to_string(), json!(record.counts.unseen));
     }
     document["rejected"] = rejected.into();
+    if let Some(verification) = &record.verification {
+        document["verification"] = json!(verification);
+    }
     document
 }

@@ -1,7 +1,9 @@
 //! The flags of `inferasim-tune`.
 
+use super::planning::PlannerFlags;
 use crate::cli::anchor::flags::AnchorFlags;
 use crate::objective::Slo;
+use crate::sim::slo::SloSet;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
@@ -44,9 +46,15 @@ pub struct Arguments {
     /// Objective: a built-in name (`inferasim list objectives`) or a YAML file [default: the target's]
     #[arg(long)]
     pub objective: Option<String>,
-    /// Limits, e.g. ttft_ms=500 tpot_ms=20; each replaces the objective's own
+    /// Limits, e.g. ttft_ms=500 tpot_ms=20, or simulated ttft_p99_ms=800 (p50, p90, p99 of ttft, tpot, itl, e2e); each replaces the objective's own
     #[arg(long, num_args = 1.., value_name = "KEY=VALUE", value_parser = slo_list)]
     pub slo: Vec<SloList>,
+    /// Check the best points, best first, until one keeps every limit; limits on percentiles imply it
+    #[arg(long, value_enum)]
+    pub verify: Option<Verifier>,
+    /// Most points simulated
+    #[arg(long, value_name = "N", default_value_t = 200, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub verify_budget: u32,
     /// Who chooses the points
     #[arg(long, value_enum, default_value_t = BackendName::Exhaustive)]
     pub backend: BackendName,
@@ -59,9 +67,14 @@ pub struct Arguments {
     /// Continue the interrupted run of this report folder: its own flags count, but for --budget, --json and --no-report
     #[arg(long, value_name = "RUN", conflicts_with_all = [
         "target", "model", "isl", "osl", "range_ratio", "prefix_hit_rate", "concurrency", "engine", "engine_version",
-        "space", "objective", "slo", "backend", "seed", "calibration", "anchors", "nodes", "gpus", "top", "shortlist", "out",
+        "space", "objective", "slo", "verify", "backend", "seed", "calibration", "anchors", "nodes", "gpus", "top", "shortlist", "out",
+        "planner_url", "planner_model", "planner_key_env", "planner_calls", "planner_tokens", "planner_usd", "planner_price",
+        "planner_timeout", "planner_replay",
     ])]
     pub resume: Option<PathBuf>,
+    /// The model behind --backend llm
+    #[command(flatten)]
+    pub planner: PlannerFlags,
     /// Fitted constants: a built-in name or a YAML file
     #[arg(long, default_value = "public")]
     pub calibration: String,
@@ -115,14 +128,58 @@ pub enum BackendName {
     Ego,
     /// NSGA-II, for the front
     Evolve,
+    /// A language model, see --planner-url
+    Llm,
+    /// A language model and random in turns
+    #[value(name = "llm+random")]
+    LlmRandom,
+    /// A language model and anneal in turns
+    #[value(name = "llm+anneal")]
+    LlmAnneal,
+    /// A language model and swarm in turns
+    #[value(name = "llm+swarm")]
+    LlmSwarm,
+    /// A language model and ego in turns
+    #[value(name = "llm+ego")]
+    LlmEgo,
+    /// A language model and evolve in turns
+    #[value(name = "llm+evolve")]
+    LlmEvolve,
 }
 
-/// The limits of one word on the command line.
+impl BackendName {
+    /// Whether a language model takes part; the backend beside it, or in its place; and the pair's name.
+    pub fn parts(self) -> (bool, BackendName, Option<&'static str>) {
+        match self {
+            // What takes over where the model is given up.
+            BackendName::Llm => (true, BackendName::Random, None),
+            BackendName::LlmRandom => (true, BackendName::Random, Some("llm+random")),
+            BackendName::LlmAnneal => (true, BackendName::Anneal, Some("llm+anneal")),
+            BackendName::LlmSwarm => (true, BackendName::Swarm, Some("llm+swarm")),
+            BackendName::LlmEgo => (true, BackendName::Ego, Some("llm+ego")),
+            BackendName::LlmEvolve => (true, BackendName::Evolve, Some("llm+evolve")),
+            alone => (false, alone, None),
+        }
+    }
+}
+
+/// How recommended points are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Verifier {
+    /// Request by request, on the projector's step cost
+    Simulate,
+}
+
+/// The limits of one word on the command line: those of the closed form, and those only a simulation can check.
 #[derive(Debug, Clone)]
-pub struct SloList(pub Vec<Slo>);
+pub struct SloList(pub Vec<Slo>, pub Vec<String>);
 
 pub fn slo_list(text: &str) -> Result<SloList, crate::Error> {
-    Slo::parse_list(text).map(SloList)
+    let (simulated, plain): (Vec<&str>, Vec<&str>) = text.split(',').partition(|one| SloSet::needs_simulation(one));
+    let simulated: Vec<String> = simulated.iter().map(|one| one.trim().to_string()).collect();
+    SloSet::parse(&simulated)?;
+    let plain = if plain.is_empty() { Vec::new() } else { Slo::parse_list(&plain.join(","))? };
+    Ok(SloList(plain, simulated))
 }
 
 /// A number of tokens; a negative one is told what is allowed.

@@ -6,9 +6,10 @@ use crate::catalog::{self, Document, Kind};
 use crate::config::Legality;
 use crate::cost::Calibration;
 use crate::model::Model;
-use crate::objective::Objective;
+use crate::objective::{Metric, Objective, Slo};
 use crate::report::record::NamedDocument;
 use crate::serve::Projector;
+use crate::sim::slo::SloSet;
 use crate::space::{Context, EngineLimits, Space, SpaceFile, Values};
 use crate::target::load::check_workload;
 use crate::target::{EngineProfile, Target};
@@ -28,6 +29,8 @@ pub struct Inputs {
     pub space_document: NamedDocument,
     pub legality: Legality,
     pub projector: Projector,
+    /// Limits that only a simulation can check.
+    pub percentiles: SloSet,
 }
 
 impl Inputs {
@@ -57,6 +60,9 @@ impl Inputs {
         let objective_document = NamedDocument::new(&objective_name, &document);
         let limits = arguments.slo.iter().flat_map(|list| list.0.clone()).collect();
         objective.take_flags(limits, &target.name, target.price.is_some())?;
+        let simulated: Vec<String> = arguments.slo.iter().flat_map(|list| list.1.clone()).collect();
+        let percentiles = SloSet::parse(&simulated)?;
+        screen(&mut objective, &percentiles);
         if target.price.is_none() {
             objective.require_price(&target.name)?;
         }
@@ -86,6 +92,7 @@ impl Inputs {
             space_document,
             legality,
             projector,
+            percentiles,
         })
     }
 
@@ -98,6 +105,22 @@ impl Inputs {
     /// Longest context a request reaches, tokens.
     pub fn max_model_len(&self) -> u32 {
         self.workload.isl.saturating_add(self.workload.osl)
+    }
+}
+
+/// A percentile from the median up is at least the median, and mean TPOT and E2E lie close to theirs: what breaks the
+/// limit in closed form already need not be simulated.
+fn screen(objective: &mut Objective, percentiles: &SloSet) {
+    let figures =
+        [("ttft", Metric::TtftP50Ms), ("tpot", Metric::TpotMs), ("itl", Metric::TpotMs), ("e2e", Metric::E2eMs)];
+    for (latency, metric) in figures {
+        let high = |name: &str| name.ends_with("_p90_ms") || name.ends_with("_p99_ms");
+        let limits = percentiles.on(latency).into_iter().filter(|(name, _)| high(name)).map(|(_, limit)| limit);
+        let Some(limit) = limits.reduce(f64::min) else { continue };
+        match objective.slos.iter_mut().find(|s| s.metric == metric) {
+            Some(known) => known.limit = known.limit.min(limit),
+            None => objective.slos.push(Slo { metric, limit }),
+        }
     }
 }
 

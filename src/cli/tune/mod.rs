@@ -8,11 +8,13 @@ mod emit;
 mod finalists;
 pub(super) mod inputs;
 mod interrupt;
+mod planning;
 mod progress;
 pub(super) mod reasons;
 mod resume;
 mod searching;
 pub(super) mod trust;
+mod verify;
 
 pub use arguments::Arguments;
 
@@ -39,6 +41,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let (arguments, earlier) = Earlier::read(arguments)?;
     let inputs = Inputs::load(&arguments)?;
     emit::check(&arguments)?;
+    planning::check(&arguments)?;
     let evaluator = anchored::AnchoredProjector::new(&inputs, &arguments)?;
     let mut folder = match &earlier {
         _ if arguments.no_report => None,
@@ -65,8 +68,12 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         objective: &inputs.objective,
         evaluator: &evaluator,
     };
-    let (outcome, how) = searching::search(&search, &arguments, kept)?;
+    let place = folder.as_ref().and_then(ReportFolder::claimed);
+    let (mut outcome, how) = searching::search(&search, &inputs, &arguments, kept, place)?;
+    let verifies = arguments.verify.is_some() || !inputs.percentiles.is_empty();
+    let verification = verifies.then(|| verify::verify(&inputs, &mut outcome, &arguments)).transpose()?;
     let mut record = answer::record(&inputs, &search, &outcome, how, arguments.top, (date, words));
+    record.verification = verification;
     evaluator.describe(&mut record);
     if let Some(run) = folder.as_ref().and_then(ReportFolder::claimed).filter(|_| record.search.stop == "interrupted") {
         record.warnings.push(resume::advice(run));

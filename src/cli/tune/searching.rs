@@ -1,7 +1,9 @@
 //! Runs the backend that was asked for.
 
 use super::arguments::{Arguments, BackendName};
+use super::inputs::Inputs;
 use super::interrupt;
+use super::planning;
 use super::progress::Progress;
 use super::resume::Kept;
 use crate::Result;
@@ -16,26 +18,35 @@ use crate::search::{
     Backend, Evaluator, Figures, Limits, Outcome, Search, Searched, SpaceProblem, Stop, Witness, drive,
 };
 use crate::space::Space;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 /// Evaluations of a backend that does not look at every point, where `--budget` says nothing.
 const BUDGET: u64 = 1000;
 
-/// Searches; says what was found and how.
+/// Searches; says what was found and how. `place` is the run's folder, where there is one already.
 ///
 /// # Errors
 /// What the backend cannot do.
 pub fn search<E: Evaluator>(
     search: &Search<'_, E>,
+    inputs: &Inputs,
     arguments: &Arguments,
     kept: Option<Kept>,
+    place: Option<&Path>,
 ) -> Result<(Outcome, SearchSummary)> {
     if looks_at_all(search.space, arguments) {
         return Ok(exhaustive(search, arguments));
     }
     let points = search.space.len();
     let budget = arguments.budget.unwrap_or(BUDGET);
-    let mut backend = backend(arguments);
+    let (asks_model, beside, pair) = arguments.backend.parts();
+    let beside = backend(beside, arguments.seed);
+    let mut backend = if asks_model {
+        planning::planner(search, inputs, (&arguments.planner, arguments.seed), place, beside, pair)?
+    } else {
+        beside
+    };
     let problem = SpaceProblem::new(search);
     let progress = Progress::new(budget.min(points));
     let limits = Limits { budget, interrupted: interrupt::flag() };
@@ -53,14 +64,16 @@ pub fn looks_at_all(space: &Space, arguments: &Arguments) -> bool {
     arguments.backend == BackendName::Exhaustive && arguments.budget.is_none_or(|b| b >= space.len())
 }
 
-fn backend(arguments: &Arguments) -> Box<dyn Backend> {
-    match arguments.backend {
-        BackendName::Exhaustive => Box::new(Sequential::default()),
-        BackendName::Random => Box::new(Random::new(arguments.seed)),
-        BackendName::Anneal => Box::new(Argmin::anneal(arguments.seed)),
-        BackendName::Swarm => Box::new(Argmin::swarm(arguments.seed)),
-        BackendName::Ego => Box::new(Ego::new(arguments.seed)),
-        BackendName::Evolve => Box::new(Evolve::new(arguments.seed)),
+/// A backend that asks no model.
+fn backend(name: BackendName, seed: u64) -> Box<dyn Backend> {
+    match name {
+        BackendName::Random => Box::new(Random::new(seed)),
+        BackendName::Anneal => Box::new(Argmin::anneal(seed)),
+        BackendName::Swarm => Box::new(Argmin::swarm(seed)),
+        BackendName::Ego => Box::new(Ego::new(seed)),
+        BackendName::Evolve => Box::new(Evolve::new(seed)),
+        // With a model, [`BackendName::parts`] names another one beside it.
+        _ => Box::new(Sequential::default()),
     }
 }
 

@@ -97,7 +97,7 @@ impl LoadCurve {
             }
         }
         if let Some(px) = self.mark.as_ref().and_then(|(rate, _)| x.pixel(*rate)) {
-            canvas.line(&[(px, top), (px, bottom)], CHOSEN, 1.5)?;
+            canvas.line(&[(px, top), (px, bottom)], INK, 1.5)?;
         }
         for (pick, color) in [(0, FRONT), (1, CHOSEN)] {
             let mut line = Vec::new();
@@ -118,13 +118,9 @@ impl LoadCurve {
     fn legend(&self, canvas: &mut dyn Canvas) -> Result<()> {
         let mark = self.mark.as_ref().map_or(String::new(), |(_, what)| what.clone());
         let mut left = 24.0;
-        for (text, color) in [
-            ("mean", FRONT),
-            ("99th percentile", CHOSEN),
-            ("limit", LIMIT),
-            ("saturated", CLOUD),
-            (mark.as_str(), CHOSEN),
-        ] {
+        for (text, color) in
+            [("mean", FRONT), ("99th percentile", CHOSEN), ("limit", LIMIT), ("saturated", CLOUD), (mark.as_str(), INK)]
+        {
             if text.is_empty() || (text == "limit" && self.panels.iter().all(|p| p.limits.is_empty())) {
                 continue;
             }

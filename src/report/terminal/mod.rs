@@ -47,12 +47,18 @@ pub fn answer(record: &RunRecord, style: Style) -> String {
         groups("Illegal", &record.illegal, style),
         top_ten(record, style),
         recommendation(record, style),
+        verified(record, style),
         calibration(record, style),
         list("Warnings", &record.warnings, style),
         definitions(record, style),
     ];
     let lines: Vec<String> = blocks.into_iter().filter(|b| !b.is_empty()).map(|b| b.join("\n") + "\n").collect();
     lines.join("\n")
+}
+
+/// What the simulation said of the best points.
+pub fn verified(record: &RunRecord, style: Style) -> Vec<String> {
+    record.verification.as_ref().map_or_else(Vec::new, |v| list("Simulated", &v.lines(), style))
 }
 
 /// What was searched and how many points there were.
