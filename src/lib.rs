@@ -7,6 +7,7 @@ pub mod config;
 pub mod cost;
 pub mod error;
 pub mod export;
+pub mod inference;
 pub mod measure;
 pub mod memory;
 pub mod model;

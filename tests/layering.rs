@@ -37,6 +37,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("planner", &["search", "objective", "space", "config", "catalog", "yaml"]),
     // Measured figures; they meet projected ones in `anchor` alone.
     ("measure", &["catalog", "yaml", "model", "target", "config", "workload"]),
+    // What this machine's own device does; the projector's model and target formats are written, nothing is projected.
+    ("inference", &["catalog", "yaml", "model", "target", "workload"]),
     (
         "anchor",
         &[
@@ -88,6 +90,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "config",
             "cost",
             "export",
+            "inference",
             "measure",
             "memory",
             "model",

@@ -14,6 +14,7 @@ pub mod roofline;
 pub mod show;
 pub mod simulate;
 pub mod tune;
+pub mod workload;
 
 use crate::Result;
 use crate::error::exit;
@@ -40,6 +41,7 @@ enum Command {
     Roofline(roofline::RooflineArgs),
     Show(show::Show),
     Simulate(Box<simulate::Simulate>),
+    Workload(workload::Workload),
 }
 
 /// Runs the parsed command.
@@ -56,6 +58,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         Command::Roofline(args) => roofline::run(&args),
         Command::Show(show) => show::run(show),
         Command::Simulate(args) => simulate::run(*args),
+        Command::Workload(args) => workload::run(&args),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Time of attention over the context: decode over K/V or a latent, prefill, and recurrent-state mixers.
 
 use super::op::{Arms, OpTime, Silicon, join};
-use super::tables::{Curve, Found, OpTables, first, gpu_key};
+use super::tables::{Curve, Found, OpTables, WORKLOAD, first, gpu_key};
 use crate::model::KvFormat;
 use crate::target::{EngineFamily, Gpu, GpuFamily};
 
@@ -89,6 +89,7 @@ impl DecodeShape {
 fn engine_sources(engine: EngineFamily, gpu: GpuFamily) -> &'static [&'static str] {
     match (gpu.is_amd(), engine) {
         (true, _) => &["aiter"],
+        (false, _) if gpu == GpuFamily::Local => &[WORKLOAD, "vllm"],
         (false, EngineFamily::Trtllm) => &["trtllm", "vllm", "sglang"],
         (false, EngineFamily::Sglang) => &["sglang", "vllm", "trtllm"],
         (false, _) => &["vllm", "trtllm", "sglang"],

@@ -302,6 +302,41 @@ impl Calibration {
         self.parameters.iter().map(trace).collect()
     }
 
+    /// The profile for a target: itself, or where the target's own device was probed, the constants measured there in
+    /// place of every fitted value and factor.
+    ///
+    /// # Errors
+    /// A constant that does not exist, or one that is missing.
+    pub fn measured_on(&self, target: &crate::target::Target) -> crate::Result<Self> {
+        let Some(kernels) = &target.kernels else { return Ok(self.clone()) };
+        for name in kernels.constants.keys() {
+            if !Constants::NAMES.contains(&name.as_str()) {
+                let near = crate::catalog::nearest(name, Constants::NAMES);
+                return Err(crate::Error::input(
+                    format!("target {}: kernels.constants", target.name),
+                    format!("unknown constant `{name}`"),
+                    near.map(|n| format!("Did you mean `{n}`?")).unwrap_or_default(),
+                ));
+            }
+        }
+        let replaced = |p: &Parameter| match kernels.constants.get(&p.name) {
+            Some(own) => Ok(Parameter { value: own.value, origin: own.origin, by: Vec::new(), ..p.clone() }),
+            None => Err(crate::Error::input(
+                format!("target {}: kernels.constants", target.name),
+                format!("`{}` is missing", p.name),
+                "Let `inferasim workload probe` write the target again",
+            )),
+        };
+        Ok(Self {
+            name: format!("probe of {}", target.name),
+            description: kernels.probed.clone(),
+            parameters: self.parameters.iter().map(replaced).collect::<crate::Result<_>>()?,
+            support: Vec::new(),
+            residuals: Vec::new(),
+            ..self.clone()
+        })
+    }
+
     /// The correction of a combination that was measured, if one helps.
     pub fn residual(&self, regime: &Regime) -> Option<&super::residual::Residual> {
         let key = regime.residual_key();

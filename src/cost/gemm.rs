@@ -31,6 +31,7 @@ pub struct Gemm {
     memory: (f64, f64),
     flop: f64,
     wave: f64,
+    least_rows: f64,
     overlap: f64,
     memory_roof: (f64, f64),
     compute_roof: f64,
@@ -40,6 +41,11 @@ pub struct Gemm {
 const MAX_TILE: f64 = 256.0;
 /// Rows of one matrix instruction.
 const MIN_ROWS: f64 = 16.0;
+
+/// Rows a product pays for at least: those of a matrix instruction; a device that was probed has no such units for sure.
+fn least_rows(family: GpuFamily) -> f64 {
+    if family == GpuFamily::Local { 1.0 } else { MIN_ROWS }
+}
 
 fn tile(rows: f64) -> f64 {
     let rows = rows.clamp(MIN_ROWS, MAX_TILE) as u32;
@@ -106,6 +112,7 @@ impl Gemm {
             memory: (memory_bytes.0 / bandwidth, memory_bytes.1 / bandwidth),
             flop: 2.0 * n * k / (curve.peak_share * peak),
             wave: curve.wave * 2.0 * 128.0 * k / (peak / silicon.units),
+            least_rows: least_rows(gpu.family),
             overlap: curve.overlap,
             memory_roof: (memory_bytes.0 / silicon.bandwidth, memory_bytes.1 / silicon.bandwidth),
             compute_roof: 2.0 * n * k / peak,
@@ -127,7 +134,7 @@ impl Gemm {
     pub fn arms(&self, tokens: f64) -> Arms {
         let rows = self.rows(tokens);
         let memory = self.memory.0 + self.memory.1 * rows;
-        let compute = self.flop * rows.max(MIN_ROWS) + self.wave * tile(rows);
+        let compute = self.flop * rows.max(self.least_rows) + self.wave * tile(rows);
         Arms { memory, compute, beside: 0.0, overlap: self.overlap }.of(self.count)
     }
 
@@ -135,7 +142,7 @@ impl Gemm {
     pub fn time(&self, tokens: f64) -> OpTime {
         let rows = self.rows(tokens);
         let memory = self.memory.0 + self.memory.1 * rows;
-        let flop = self.flop * rows.max(MIN_ROWS) + self.wave * tile(rows);
+        let flop = self.flop * rows.max(self.least_rows) + self.wave * tile(rows);
         OpTime {
             floor: self.floor,
             variable: join(memory, flop, self.overlap),

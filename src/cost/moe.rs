@@ -1,7 +1,7 @@
 //! Time of a fused mixture-of-experts op (routing, two grouped products, combine) on one rank.
 
 use super::op::{Arms, OpTime, Silicon, join};
-use super::tables::{Found, OpTables, first, gpu_key};
+use super::tables::{Found, LOCAL, OpTables, WORKLOAD, first, gpu_key};
 use crate::model::{Moe, WeightFormat};
 use crate::target::{EngineFamily, Gpu, GpuFamily};
 
@@ -51,6 +51,7 @@ const GROUP_IMBALANCE: f64 = 0.1;
 fn sources(engine: EngineFamily, gpu: GpuFamily) -> &'static [&'static str] {
     match (gpu.is_amd(), engine, gpu) {
         (true, ..) => &["aiter"],
+        (false, _, GpuFamily::Local) => &[WORKLOAD, "vllm", "trtllm"],
         (false, EngineFamily::Trtllm, _) => &["trtllm", "vllm"],
         (false, EngineFamily::Sglang, GpuFamily::Hopper) => &["sglang", "vllm", "trtllm"],
         _ => &["vllm", "trtllm"],
@@ -61,20 +62,20 @@ fn sources(engine: EngineFamily, gpu: GpuFamily) -> &'static [&'static str] {
 fn formats(moe: &Moe, format: WeightFormat, gpu: GpuFamily, s: &Silicon) -> (&'static [&'static str], f64, f64) {
     let amd = gpu.is_amd();
     match format {
-        WeightFormat::Bf16 => (if amd { &["bf16"] } else { &["bfloat16"] }, 2.0, s.bf16),
+        WeightFormat::Bf16 => (if amd { &["bf16"] } else { &["bf16", "bfloat16"] }, 2.0, s.bf16),
         WeightFormat::Fp8 | WeightFormat::Int8 => (if amd { &["fp8", "fp8b"] } else { &["fp8"] }, 1.0, s.fp8),
         WeightFormat::Fp8Block | WeightFormat::Mxfp8 => (if amd { &["fp8b"] } else { &["fp8_block"] }, 1.0, s.fp8),
         // Expert biases (gpt-oss) need kernels that keep activations in 8 or 16 bits.
         WeightFormat::Mxfp4 if moe.bias => match gpu {
             GpuFamily::Gfx950 => (&["a8w4", "a16w4"], 1.0, s.fp8),
             GpuFamily::Gfx942 => (&["a16w4"], 2.0, s.bf16),
-            GpuFamily::Hopper => (&["w4a16_mxfp4"], 2.0, s.bf16),
+            GpuFamily::Hopper | GpuFamily::Local => (&["w4a16_mxfp4"], 2.0, s.bf16),
             GpuFamily::Blackwell => (&["w4a8_mxfp4_mxfp8"], 1.0, s.fp8),
         },
         WeightFormat::Mxfp4 | WeightFormat::Nvfp4 => match gpu {
             GpuFamily::Gfx950 => (&["a4w4"], 17.0 / 32.0, s.fp4),
             GpuFamily::Gfx942 => (&["a16w4"], 2.0, s.bf16),
-            GpuFamily::Hopper => (&["w4a16_mxfp4"], 2.0, s.bf16),
+            GpuFamily::Hopper | GpuFamily::Local => (&["w4a16_mxfp4"], 2.0, s.bf16),
             GpuFamily::Blackwell => (&["nvfp4"], 9.0 / 16.0, s.fp4),
         },
         WeightFormat::Int4 => (if amd { &["a16w4"] } else { &["int4_wo"] }, 2.0, s.bf16),
@@ -112,6 +113,7 @@ impl MoeOp {
             "gfx950" => &["gfx950", "gfx942"],
             "h100" => &["h100", "h200"],
             "h200" => &["h200", "h100"],
+            LOCAL => &[LOCAL, "h200", "b200"],
             _ => &["b200", "h200"],
         };
         let mut wanted = Vec::new();

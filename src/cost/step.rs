@@ -271,4 +271,28 @@ impl StepCost {
             roof: (chunks * (roof(&gemm) + roof(&moe)) + attention.compute_roof) / 1e3,
         }
     }
+
+    /// Time of one step that prefills `prompts` whole prompts of `new` tokens each and decodes nothing, ms.
+    pub fn prefill_batch(&self, prompts: f64, new: f64) -> f64 {
+        let tokens = prompts * new;
+        let (gemm, moe) = (self.gemm(tokens), self.moe(tokens));
+        let attention = self.ops.prefill.iter().map(|p| p.time(new, 0.0)).sum::<OpTime>() * prompts;
+        let roof = |op: &OpTime| op.memory_roof.max(op.compute_roof);
+        let work = PrefillWork {
+            new: tokens,
+            chunks: 1.0,
+            gemm_added: gemm.variable,
+            moe_added: moe.variable,
+            gemm_alone: gemm.variable,
+            moe_alone: moe.variable,
+            attention: attention.variable,
+            collectives: self.collectives(tokens).variable,
+            pass: 2.0 * tokens * self.ops.layers * self.ops.hidden / self.bandwidth,
+            floors: self.decode_work(prompts, new, 1.0).floors(),
+            kinds: self.ops.kinds,
+            roof: (roof(&gemm) + roof(&moe) + attention.compute_roof) / 1e3,
+        };
+        let time = work.time(&self.constants);
+        time.alone + time.fixed
+    }
 }

@@ -5,70 +5,11 @@
 
 use crate::Result;
 use crate::catalog::{self, Kind};
-use crate::target::GpuFamily;
+pub use crate::target::{Curve, Fit};
+use crate::target::{GpuFamily, Kernels};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::OnceLock;
-
-/// Held-out error of a fit, percent.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fit {
-    /// Timings behind the fit.
-    pub points: u32,
-    /// Median absolute error on shapes held out, %.
-    pub median_pct: f64,
-    /// Mean absolute error on shapes held out, %.
-    pub mean_pct: f64,
-}
-
-/// A curve of a roofline with a floor.
-///
-/// `t = floor_us + ramp_us · √(K/1024) + (t_mem^overlap + t_flop^overlap)^(1/overlap)`, where
-/// `t_mem = bytes / (hbm_share · bandwidth)` and `t_flop = flops / (peak_share · peak)`.
-/// The terms that only some families have are documented where they are used.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Curve {
-    /// Table key: `gpu|kernels|format`.
-    pub key: String,
-    /// Fixed time of the op, µs.
-    pub floor_us: f64,
-    /// Fixed time that grows with √(K/1024) (GEMM), µs.
-    #[serde(default)]
-    pub ramp_us: f64,
-    /// Achieved share of HBM bandwidth.
-    pub hbm_share: f64,
-    /// Achieved share of the dense peak.
-    pub peak_share: f64,
-    /// Exponent that joins the two arms: 1 adds them, ∞ takes the larger.
-    pub overlap: f64,
-    /// GEMM: weight of one partial wave of tiles.
-    #[serde(default)]
-    pub wave: f64,
-    /// MoE: rows per expert below which the matrix units stay busy as with this many.
-    #[serde(default)]
-    pub min_rows: f64,
-    /// MoE: ns per active expert.
-    #[serde(default)]
-    pub per_expert_ns: f64,
-    /// MoE: µs per thousand tokens.
-    #[serde(default)]
-    pub per_ktoken_us: f64,
-    /// MoE: intermediate size that is paid on top of the rank's own.
-    #[serde(default)]
-    pub extra_inter: f64,
-    /// Attention: overhead of splitting the context over the compute units.
-    #[serde(default)]
-    pub split: f64,
-    /// Prefill attention: prompt length at which half the peak share is reached.
-    #[serde(default)]
-    pub half_length: f64,
-    /// Quality of the fit.
-    #[serde(default)]
-    pub fit: Option<Fit>,
-    /// Where the timings come from, or why the figure is assumed.
-    pub source: String,
-}
 
 /// All-reduce: `t = floor_us + per_rank_us · (P − 2) + 2 (P − 1)/P · bytes / (link_share · link)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -128,7 +69,30 @@ impl OpTables {
             .as_ref()
             .map_err(Clone::clone)
     }
+
+    /// The embedded tables, and in front of them what a target measured on its own device.
+    ///
+    /// # Errors
+    /// See [`OpTables::built_in`].
+    pub fn with(own: Option<&Kernels>) -> Result<Cow<'static, OpTables>> {
+        let built_in = Self::built_in()?;
+        let Some(own) = own else { return Ok(Cow::Borrowed(built_in)) };
+        let mut tables = built_in.clone();
+        let keyed = |curve: &Curve, key: String| Curve { key, ..curve.clone() };
+        tables.gemm.insert(0, keyed(&own.gemm, format!("{LOCAL}|bf16")));
+        if let Some(moe) = &own.moe {
+            tables.moe.insert(0, keyed(moe, format!("{LOCAL}|{WORKLOAD}|bf16")));
+        }
+        tables.decode_attention.insert(0, keyed(&own.decode_attention, format!("{LOCAL}|{WORKLOAD}|bf16")));
+        tables.prefill_attention.insert(0, keyed(&own.prefill_attention, LOCAL.into()));
+        Ok(Cow::Owned(tables))
+    }
 }
+
+/// Key of a device whose target carries its own timings.
+pub const LOCAL: &str = "local";
+/// Kernel name of those timings.
+pub const WORKLOAD: &str = "workload";
 
 /// Key of a GPU in the tables; a GPU without its own takes its family's best-measured member.
 pub fn gpu_key(name: &str, family: GpuFamily) -> (&'static str, bool) {
@@ -138,6 +102,7 @@ pub fn gpu_key(name: &str, family: GpuFamily) -> (&'static str, bool) {
         (GpuFamily::Hopper, name) if name.starts_with("H100") => ("h100", true),
         (GpuFamily::Hopper, name) => ("h200", name.starts_with("H200")),
         (GpuFamily::Blackwell, name) => ("b200", name.starts_with("B200")),
+        (GpuFamily::Local, _) => (LOCAL, true),
     }
 }
 

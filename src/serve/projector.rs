@@ -12,6 +12,7 @@ use crate::model::{Architecture, Checkpoint, Ffn, Formats, Mixer, Model};
 use crate::target::{EngineProfile, EngineSettings, Target};
 use crate::workload::Workload;
 use crate::{Error, Result};
+use std::borrow::Cow;
 
 /// Everything that stays the same over a space.
 #[derive(Debug, Clone)]
@@ -32,14 +33,14 @@ pub struct Projector {
     pub workload: Workload,
     /// `current`, or an older epoch of the profile.
     pub epoch: String,
-    tables: &'static OpTables,
+    tables: Cow<'static, OpTables>,
 }
 
 impl Projector {
     /// Gathers the parts.
     ///
     /// # Errors
-    /// An engine version the profile does not know.
+    /// An engine version the profile does not know, a serving constant of the target that does not exist.
     pub fn new(
         model: &Model,
         target: &Target,
@@ -54,10 +55,10 @@ impl Projector {
             settings: engine.settings(engine_version),
             engine: engine.clone(),
             engine_version: engine_version.map(str::to_string),
-            calibration: calibration.clone(),
+            calibration: calibration.measured_on(target)?,
             workload: workload.clone(),
             epoch: "current".into(),
-            tables: OpTables::built_in()?,
+            tables: OpTables::with(target.kernels.as_ref())?,
         })
     }
 
@@ -101,7 +102,8 @@ impl Projector {
         let constants = self.calibration.resolve(&regime);
         let residual = self.calibration.residual(&regime).cloned();
         let architecture = &self.model.architecture;
-        let ops = lower(architecture, &checkpoint.formats, &self.target, self.settings.family, self.tables, deployment);
+        let ops =
+            lower(architecture, &checkpoint.formats, &self.target, self.settings.family, &self.tables, deployment);
         let silicon = Silicon::of(&self.target.gpu);
         let step = StepCost::new(ops, constants, &silicon, deployment.pp);
         let memory =

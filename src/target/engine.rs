@@ -56,6 +56,8 @@ impl KvDefaults {
             GpuFamily::Gfx950 => self.gfx950,
             GpuFamily::Hopper => self.hopper,
             GpuFamily::Blackwell => self.blackwell,
+            // A probe times 16-bit caches.
+            GpuFamily::Local => KvFormat::Bf16,
         }
     }
 }
@@ -95,6 +97,7 @@ impl FamilyPadding {
             GpuFamily::Gfx950 => self.gfx950,
             GpuFamily::Hopper => self.hopper,
             GpuFamily::Blackwell => self.blackwell,
+            GpuFamily::Local => ExpertPadding { hidden: 1, inter: 1, input_dim_only: false },
         }
     }
 }

@@ -15,6 +15,8 @@ pub enum GpuFamily {
     Hopper,
     /// B200, B300, GB200, GB300.
     Blackwell,
+    /// A device whose target carries its own kernel timings, written by a probe.
+    Local,
 }
 
 impl GpuFamily {
@@ -31,6 +33,7 @@ impl std::fmt::Display for GpuFamily {
             GpuFamily::Gfx950 => "gfx950",
             GpuFamily::Hopper => "hopper",
             GpuFamily::Blackwell => "blackwell",
+            GpuFamily::Local => "local",
         })
     }
 }
@@ -107,6 +110,9 @@ pub struct Target {
     /// Price, where one is stated.
     #[serde(default)]
     pub price: Option<Price>,
+    /// Timings of the device itself, where a probe took them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<super::Kernels>,
     /// What a run uses where no flag says otherwise.
     pub defaults: Defaults,
 }

@@ -1,6 +1,6 @@
 //! Reads a target by name or path and refuses figures that no machine has.
 
-use super::Target;
+use super::{GpuFamily, Target};
 use crate::catalog::{self, Document, Kind};
 use crate::source::Sourced;
 use crate::workload::Workload;
@@ -31,7 +31,8 @@ impl Target {
             yaml::in_range(document, key, figure.value, bounds, meaning)?;
             stated(document, key, &figure.source)
         };
-        const PEAK: (f64, f64) = (1.0, 1e6);
+        // A processor reaches a hundredth of a TFLOP/s.
+        const PEAK: (f64, f64) = (1e-3, 1e6);
         let gpu = &self.gpu;
         sourced("gpu.bf16_tflops", &gpu.bf16_tflops, PEAK, "a dense peak in TFLOP/s")?;
         sourced("gpu.fp8_tflops", &gpu.fp8_tflops, PEAK, "a dense peak in TFLOP/s")?;
@@ -39,7 +40,7 @@ impl Target {
             sourced("gpu.fp4_tflops", fp4, PEAK, "a dense peak in TFLOP/s")?;
         }
         sourced("gpu.hbm_gib", &gpu.hbm_gib, (1.0, 1e5), "GiB")?;
-        sourced("gpu.hbm_tb_s", &gpu.hbm_tb_s, (0.01, 1e3), "TB/s")?;
+        sourced("gpu.hbm_tb_s", &gpu.hbm_tb_s, (1e-3, 1e3), "TB/s")?;
         range("gpu.compute_units", f64::from(gpu.compute_units.value), (1.0, 1e5), "a number of units")?;
         stated(document, "gpu.compute_units", &gpu.compute_units.source)?;
         let node = &self.node;
@@ -50,6 +51,22 @@ impl Target {
         sourced("node.scaleout_gb_s", &node.scaleout_gb_s, (0.01, 1e5), "GB/s per GPU and direction")?;
         if let Some(price) = &self.price {
             sourced("price.usd_per_gpu_hour", &price.usd_per_gpu_hour, (1e-3, 1e4), "US dollars per GPU and hour")?;
+        }
+        match (&self.kernels, gpu.family) {
+            (Some(kernels), GpuFamily::Local) => kernels.check(document)?,
+            (None, GpuFamily::Local) => {
+                let found = "family `local` without `kernels`";
+                return Err(Error::input(
+                    yaml::place(document, "gpu.family"),
+                    found,
+                    "Let `inferasim workload probe` write them",
+                ));
+            }
+            (Some(_), family) => {
+                let found = format!("`kernels` of a device of family `{family}`");
+                return Err(Error::input(yaml::place(document, "kernels"), found, "Write `family: local`"));
+            }
+            (None, _) => {}
         }
         check_workload(&self.defaults.workload, |key, value, bounds, meaning| {
             yaml::in_range(document, &format!("defaults.workload.{key}"), value, bounds, meaning)

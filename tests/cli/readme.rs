@@ -17,7 +17,10 @@ fn commands_of_the_readme_exist() {
             let to_it = words.iter().position(|w| *w == "--").unwrap_or(words.len());
             (tune(&format!("{own} --help")), &words[1..to_it])
         } else {
-            (inferasim(&format!("{} --help", words[0])), &words[1..])
+            let nested = words.get(1).filter(|word| !word.starts_with('-'));
+            let nested = nested.map(|word| inferasim(&format!("{} {word} --help", words[0])));
+            let help = nested.filter(|help| help.code == 0);
+            (help.unwrap_or_else(|| inferasim(&format!("{} --help", words[0]))), &words[1..])
         };
         assert_eq!(help.code, 0, "{words:?}");
         // A subcommand of a subcommand lists its flags in a help of its own.

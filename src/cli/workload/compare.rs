@@ -1,0 +1,207 @@
+//! `inferasim workload compare`: the projection of a probed target against runs on the same device.
+
+use clap::Args;
+
+/// Project the decoder on a probed target, run it on the same device, and compare
+///
+/// Exit codes: 0 every figure is within the limit, 1 one is not, 2 an error in input.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Target that `inferasim workload probe` wrote for this device
+    #[arg(long, value_name = "FILE")]
+    target: String,
+    /// Configuration or triage recipe, YAML; its model is compared [default: a small decoder]
+    #[arg(long, value_name = "FILE")]
+    recipe: Option<String>,
+    /// Shapes: batch x prompt x generated tokens
+    #[arg(long, value_delimiter = ',', value_parser = shape, default_value = "1x64x16,4x128x32,2x256x16,8x64x16")]
+    shapes: Vec<[usize; 3]>,
+    /// Rounds over all shapes; the medians count
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
+    rounds: u8,
+    /// Largest error of a prefill or decode latency, %
+    #[arg(long, default_value_t = 25.0)]
+    within: f64,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+fn shape(text: &str) -> std::result::Result<[usize; 3], String> {
+    let parts: Vec<usize> = text.split('x').filter_map(|part| part.parse().ok()).collect();
+    match <[usize; 3]>::try_from(parts) {
+        Ok(shape) if shape.iter().all(|n| (1..=100_000).contains(n)) && shape[2] >= 2 => Ok(shape),
+        _ => Err("write batch x prompt x tokens, e.g. 4x128x32, with at least two tokens".into()),
+    }
+}
+
+/// Without the framework there is nothing to run.
+#[cfg(not(feature = "workload"))]
+pub fn run(_: &Arguments) -> crate::Result<u8> {
+    Err(super::not_built("compare"))
+}
+
+#[cfg(feature = "workload")]
+pub use built::run;
+
+#[cfg(feature = "workload")]
+mod built {
+    use super::Arguments;
+    use crate::catalog::Document;
+    use crate::config::Deployment;
+    use crate::cost::{Calibration, StepCost};
+    use crate::error::exit;
+    use crate::inference::config::Request;
+    use crate::inference::device::{self, Use};
+    use crate::inference::latency::median;
+    use crate::inference::session::Rounds;
+    use crate::inference::target_file::ENGINE;
+    use crate::inference::{Clock, Config, Device, Mode, preset, triage::document};
+    use crate::model::KvFormat;
+    use crate::serve::Projector;
+    use crate::target::{EngineProfile, Kernels, Target};
+    use crate::{Error, Result, yaml};
+    use serde::Serialize;
+
+    /// One latency, projected and measured.
+    #[derive(Debug, Serialize)]
+    struct Row {
+        batch_size: usize,
+        prompt_len: usize,
+        generate_tokens: usize,
+        figure: &'static str,
+        projected_ms: f64,
+        measured_ms: f64,
+        error_pct: f64,
+    }
+
+    /// Projects, runs, prints.
+    pub fn run(arguments: &Arguments) -> Result<u8> {
+        let target = Target::load(&arguments.target)?;
+        let Some(kernels) = target.kernels.clone() else {
+            return Err(Error::input(
+                &arguments.target,
+                "holds no timings of a device of its own",
+                "Give a file that `inferasim workload probe` wrote",
+            ));
+        };
+        let config = config(arguments, &kernels)?;
+        let step = step_cost(&config, &target)?;
+        let usage = Use {
+            threads: kernels.threads.map(|t| t as usize),
+            clock: if kernels.clock == Clock::Cpu.word() { Clock::Cpu } else { Clock::Wall },
+        };
+        let shapes: Vec<Config> = arguments.shapes.iter().map(|shape| shaped(&config, *shape)).collect();
+        let rounds = usize::from(arguments.rounds);
+        let said = move |round: usize| eprintln!("round {round} of {rounds}");
+        let measured = device::run(config.device, usage, Rounds { configs: shapes, rounds, said })?;
+        let mut rows = Vec::new();
+        for ([batch, prompt, tokens], times) in arguments.shapes.iter().zip(measured) {
+            let context = *prompt as f64 + *tokens as f64 / 2.0;
+            let prefill = step.prefill_batch(*batch as f64, *prompt as f64);
+            let decode = step.decode(*batch as f64, context, 1.0).total();
+            for (figure, projected_ms, times) in
+                [("prefill", prefill, &times.prefill_ms), ("decode", decode, &times.decode_ms)]
+            {
+                let measured_ms = median(times).unwrap_or_default();
+                rows.push(Row {
+                    batch_size: *batch,
+                    prompt_len: *prompt,
+                    generate_tokens: *tokens,
+                    figure,
+                    projected_ms,
+                    measured_ms,
+                    error_pct: 100.0 * (projected_ms / measured_ms - 1.0),
+                });
+            }
+        }
+        let within = rows.iter().all(|row| row.error_pct.abs() <= arguments.within);
+        print(arguments, &kernels, &config, &rows, within)?;
+        Ok(if within { exit::ANSWER } else { exit::DIFFERS })
+    }
+
+    fn config(arguments: &Arguments, kernels: &Kernels) -> Result<Config> {
+        let mut config = match &arguments.recipe {
+            Some(path) => document::config_of(&document::open(path)?)?,
+            None => Config::default(),
+        };
+        if arguments.recipe.is_some() && config.dtype.word() != kernels.dtype {
+            return Err(Error::input(
+                format!("dtype: {}", config.dtype.word()),
+                format!("the target was probed in {}", kernels.dtype),
+                "Probe it in the recipe's format, or change the recipe",
+            ));
+        }
+        if kernels.dtype == crate::inference::Dtype::Float16.word() {
+            config.dtype = crate::inference::Dtype::Float16;
+        }
+        config.device = match kernels.device.split(':').next() {
+            Some("cuda") => Device::Cuda,
+            Some("rocm") => Device::Rocm,
+            _ => Device::Cpu,
+        };
+        config.mode = Mode::OfflineBatch;
+        Ok(config)
+    }
+
+    fn shaped(config: &Config, [batch_size, prompt_len, generate_tokens]: [usize; 3]) -> Config {
+        Config { request: Request { batch_size, prompt_len, generate_tokens }, ..config.clone() }
+    }
+
+    fn step_cost(config: &Config, target: &Target) -> Result<StepCost> {
+        let model = preset::model_of(config)?;
+        let document = Document { origin: "engine of the workload".into(), text: ENGINE.into() };
+        let engine: EngineProfile = yaml::parse(&document)?;
+        let calibration = Calibration::load("public")?;
+        let projector = Projector::new(&model, target, &engine, None, &calibration, &target.defaults.workload)?;
+        let deployment = Deployment {
+            tp: 1,
+            ep: 1,
+            attention_dp: 1,
+            pp: 1,
+            replicas: 1,
+            concurrency: 1,
+            weight_dtype: "bf16".into(),
+            kv_dtype: KvFormat::Bf16,
+            max_num_batched_tokens: projector.settings.max_num_batched_tokens(&target.gpu),
+            max_num_seqs: projector.settings.max_num_seqs(&target.gpu),
+            memory_fraction: projector.settings.memory_fraction,
+            speculation: None,
+            prefill: None,
+        };
+        let compiled = projector.compile(&deployment);
+        compiled.map(|c| c.step).map_err(|refusal| Error::input("compare", format!("{refusal:?}"), ""))
+    }
+
+    fn print(arguments: &Arguments, kernels: &Kernels, config: &Config, rows: &[Row], within: bool) -> Result<()> {
+        let worst = rows.iter().map(|r| r.error_pct.abs()).fold(0.0, f64::max);
+        if arguments.json {
+            return super::super::print_json(&serde_json::json!({
+                "schema": "inferasim.workload_comparison/1", "target": arguments.target, "probed": kernels.probed,
+                "model": config.model, "dtype": config.dtype, "rounds": arguments.rounds,
+                "within_pct": arguments.within, "worst_pct": worst, "passed": within, "rows": rows,
+            }));
+        }
+        println!("{}", kernels.probed);
+        println!(
+            "{:<16} {:<8} {:>14} {:>14} {:>9}",
+            "batch x prompt x G", "", "projected, ms", "measured, ms", "error"
+        );
+        for row in rows {
+            println!(
+                "{:<18} {:<8} {:>12.2} {:>14.2} {:>+8.1} %",
+                format!("{}x{}x{}", row.batch_size, row.prompt_len, row.generate_tokens),
+                row.figure,
+                row.projected_ms,
+                row.measured_ms,
+                row.error_pct
+            );
+        }
+        let verdict = if within { "within" } else { "NOT within" };
+        println!(
+            "largest error {worst:.1} %: {verdict} {} %; medians of {} rounds",
+            arguments.within, arguments.rounds
+        );
+        Ok(())
+    }
+}
