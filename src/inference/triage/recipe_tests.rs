@@ -47,10 +47,8 @@ fn cells_take_what_they_do_not_say_from_the_recipe() {
 
 #[test]
 fn the_examples_resolve() {
-    for name in ["triage"] {
-        let path = format!("{}/examples/recipes/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
-        read(&std::fs::read_to_string(path).unwrap()).unwrap();
-    }
+    let path = format!("{}/examples/recipes/triage.yaml", env!("CARGO_MANIFEST_DIR"));
+    read(&std::fs::read_to_string(path).unwrap()).unwrap();
     for (name, mode) in [("offline", Mode::OfflineBatch), ("continuous", Mode::ContinuousBatch)] {
         let path = format!("{}/examples/recipes/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
         let document = super::document::open(&path).unwrap();
