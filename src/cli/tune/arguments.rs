@@ -109,7 +109,7 @@ pub struct Arguments {
     /// Labels of the runner that has the GPUs [default: self-hosted and the target's name]
     #[arg(long, value_name = "LABEL", value_delimiter = ',', requires = "emit")]
     pub runner: Vec<String>,
-    /// Say what one step of each knob and other assumptions (bandwidth, prefix hits, price) would change
+    /// Say what one step of each knob and other assumptions (bandwidth, prefix hits, price, accepted drafts) would change
     #[arg(long)]
     pub sensitivity: bool,
     /// Folder for reports
