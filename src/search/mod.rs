@@ -13,6 +13,7 @@ pub mod exhaustive;
 pub mod explain;
 pub mod finalists;
 pub mod journal;
+mod kernel;
 pub mod merit;
 pub mod problem;
 pub mod random;

@@ -4,7 +4,7 @@
 //! Fitting from scratch costs a hundred factorisations; going on from the last scales costs a few dozen, and only some
 //! of the scales move at a time.
 
-use egobox_gp::correlation_models::Matern52Corr;
+use super::kernel::Matern52;
 use egobox_gp::mean_models::ConstantMean;
 use egobox_gp::{GaussianProcess, ThetaTuning};
 use linfa::Dataset;
@@ -12,7 +12,7 @@ use linfa::prelude::Fit;
 use ndarray::{Array1, Array2, ArrayView1, array};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-type Process = GaussianProcess<f64, ConstantMean, Matern52Corr>;
+type Process = GaussianProcess<f64, ConstantMean, Matern52>;
 
 /// Inverse length scales over the spread of the training points.
 const SCALES: (f64, f64) = (0.01, 20.0);
@@ -22,8 +22,8 @@ const SCALE: f64 = 0.3;
 const MOVED: usize = 6;
 /// Tries of one fit that goes on from another.
 const TRIES: usize = 30;
-/// Tries and beginnings of a first fit.
-const FIRST: (usize, usize) = (100, 3);
+/// Tries and further beginnings of a first fit, and up to how many places it may have so many.
+const FIRST: (usize, usize, usize) = (100, 3, 60);
 /// Share of the variance that is noise: the least, the most, and the step by which it moves.
 const NOISE: (f64, f64, f64) = (1e-8, 1e-2, 10.0);
 
@@ -60,7 +60,8 @@ impl Scales {
             let active = (0..MOVED).map(|at| (self.fits * MOVED + at) % columns).collect();
             ThetaTuning::Partial { init, bounds, active }
         };
-        let (tries, starts) = if first { FIRST } else { (TRIES, 0) };
+        let thorough = first && x.nrows() <= FIRST.2;
+        let (tries, starts) = if thorough { (FIRST.0, FIRST.1) } else { (TRIES, 0) };
         let mut best = process(x, y, tuning, self.noise, (tries, starts))?;
         self.theta = best.theta().mapv(|t| if t.is_finite() { t.clamp(SCALES.0, SCALES.1) } else { SCALE });
         self.fits += 1;
@@ -92,7 +93,7 @@ fn process(
 ) -> Option<Process> {
     let data = Dataset::new(x.clone(), y.clone());
     let fit = || {
-        let parameters = Process::params(ConstantMean::default(), Matern52Corr::default());
+        let parameters = Process::params(ConstantMean::default(), Matern52);
         let parameters = parameters.theta_tuning(tuning).nugget(noise).n_start(starts).max_eval(tries);
         parameters.fit(&data).ok()
     };
