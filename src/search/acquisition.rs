@@ -61,6 +61,11 @@ impl Memory {
 }
 
 impl Models {
+    /// Some point keeps every limit, or is believed to.
+    pub fn knows_a_feasible_point(&self) -> bool {
+        self.best.is_some()
+    }
+
     /// The logarithm of what each place promises; without a feasible point the odds that it is one.
     pub fn promise(&self, x: &Array2<f64>) -> Option<Vec<f64>> {
         let (cost, spread) = self.cost.guess(x)?;

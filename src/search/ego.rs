@@ -21,6 +21,8 @@ const TRAINED: usize = 160;
 const FAR: f64 = 2.5;
 /// Rounds in which the most promising points' surroundings are looked at, and how many of them.
 const CLIMB: (usize, usize) = (3, 5);
+/// A gain, as a share, below which no point is worth a look, and the rounds in a row after which the search ends.
+const QUIET: (f64, u32) = (1e-4, 3);
 /// Points that stay in the race for the places of one batch.
 const RACE: usize = 100;
 
@@ -29,13 +31,14 @@ pub struct Ego {
     seed: u64,
     spread: Spread,
     memory: Memory,
+    quiet: u32,
     fallbacks: u32,
 }
 
 impl Ego {
     /// From a seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed, spread: Spread::new(seed), memory: Memory::default(), fallbacks: 0 }
+        Self { seed, spread: Spread::new(seed), memory: Memory::default(), quiet: 0, fallbacks: 0 }
     }
 
     /// The models' choice; short of `wanted` where no model can be fitted.
@@ -51,6 +54,9 @@ impl Ego {
                 promise.extend(promises(&models, domain, cube, &candidates.points[before..])?);
             }
         }
+        let most = promise.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // Scores are told as logarithms, so that a gain is a share.
+        self.quiet = if models.knows_a_feasible_point() && most < QUIET.0.ln() { self.quiet + 1 } else { 0 };
         let race = best_of(&candidates.points, &promise, RACE);
         Some(pick(models, domain, cube, race, wanted))
     }
@@ -127,6 +133,10 @@ impl Backend for Ego {
         if history.evaluations() >= design {
             chosen = self.suggest(domain, &cube, history, wanted).unwrap_or_default();
             self.fallbacks += u32::from(chosen.is_empty());
+        }
+        if self.quiet >= QUIET.1 {
+            let why = format!("nowhere do its models expect a gain of {} %", 100.0 * QUIET.0);
+            return Ok(Ask::Converged(why));
         }
         while chosen.len() < wanted {
             match self.spread.next(domain, history) {
