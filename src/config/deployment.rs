@@ -77,15 +77,14 @@ impl Speculation {
     /// So many drafts where three would emit `with_three` tokens a step: every draft is accepted with one probability
     /// a, which emits `1 + a + … + a^k`.
     pub fn of(draft_tokens: u32, with_three: f64) -> Self {
-        let drafts = f64::from(draft_tokens);
-        let tokens_per_step = emitted(acceptance(3, with_three), drafts).clamp(1.0, drafts + 1.0);
+        let tokens_per_step = emitted(acceptance(3, with_three), draft_tokens);
         Self { draft_tokens, tokens_per_step }
     }
 }
 
 /// Mean tokens of a step with `drafts` drafts, each accepted with probability `rate` where those before it were.
-pub fn emitted(rate: f64, drafts: f64) -> f64 {
-    if rate >= 1.0 { drafts + 1.0 } else { (1.0 - rate.powf(drafts + 1.0)) / (1.0 - rate) }
+pub fn emitted(rate: f64, drafts: u32) -> f64 {
+    (0..=drafts).map(|k| rate.powi(k as i32)).sum()
 }
 
 /// The chance of each draft, given those before it were accepted, that emits `tokens_per_step` on average.
@@ -93,7 +92,7 @@ pub fn acceptance(drafts: u32, tokens_per_step: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
-        if emitted(middle, f64::from(drafts)) < tokens_per_step { low = middle } else { high = middle }
+        if emitted(middle, drafts) < tokens_per_step { low = middle } else { high = middle }
     }
     low
 }
