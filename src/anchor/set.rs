@@ -327,6 +327,7 @@ fn observe(artifact: &Artifact, regime: &RegimeSignature, projector: &Projector)
         tp: l.tp,
         ep: l.ep,
         attention_dp: l.attention_dp,
+        context_parallel: 1,
         pp: l.pp,
         replicas: l.replicas,
         concurrency: load.concurrency,

@@ -39,6 +39,7 @@ fn deployment(projector: &Projector, tp: u32, concurrency: u32) -> Deployment {
         tp,
         ep: 1,
         attention_dp: 1,
+        context_parallel: 1,
         pp: 1,
         replicas: 1,
         concurrency,

@@ -43,10 +43,6 @@ pub struct MoeOp {
     roof: (f64, f64, f64),
 }
 
-/// Hottest expert group above the mean, as a share, where experts are spread over groups. Assumed; serving data does
-/// not determine it (dropping it changes held-out errors by 0.3 points at most).
-const GROUP_IMBALANCE: f64 = 0.1;
-
 /// Table source names, in order of preference, of an engine on a GPU family.
 fn sources(engine: EngineFamily, gpu: GpuFamily) -> &'static [&'static str] {
     match (gpu.is_amd(), engine, gpu) {
@@ -89,6 +85,8 @@ pub struct ExpertShards {
     pub groups: f64,
     /// Ranks that share one expert.
     pub ranks_per_group: f64,
+    /// Routed tokens of the busiest group over the mean group's; counts where there are several.
+    pub imbalance: f64,
 }
 
 impl MoeOp {
@@ -151,7 +149,7 @@ impl MoeOp {
             min_rows: curve.min_rows,
             overlap: curve.overlap,
             widen: (inter + curve.extra_inter) / inter,
-            imbalance: if shards.groups > 1.0 { 1.0 + GROUP_IMBALANCE } else { 1.0 },
+            imbalance: if shards.groups > 1.0 { shards.imbalance } else { 1.0 },
             roof: (expert_bytes / silicon.bandwidth, row_bytes / silicon.bandwidth, row_flops / peak),
         }
     }

@@ -92,7 +92,7 @@ pub fn target_of(samples: &Samples, facts: &Facts) -> Result<Target> {
         defaults: Defaults {
             engine: facts.engine.clone(),
             model: facts.model.clone(),
-            workload: Workload { isl: 128, osl: 32, range_ratio: 1.0, prefix_hit_rate: 0.0, prompts_per_client: 1 },
+            workload: Workload { prompts_per_client: 1, ..Workload::constant(128, 32) },
             space: "default".into(),
             objective: "default".into(),
         },

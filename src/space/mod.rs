@@ -168,6 +168,7 @@ impl Space {
             tp,
             ep: self.ep[ep],
             attention_dp: self.attention_dp[adp],
+            context_parallel: 1,
             pp,
             replicas: self.replicas.as_ref().map_or(copies, |listed| listed[replicas]),
             concurrency: self.concurrency[concurrency],

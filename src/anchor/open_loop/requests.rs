@@ -118,8 +118,15 @@ pub struct ScoredSetup {
 
 /// Tokens of a KV block.
 const BLOCK: u32 = 16;
-/// Cache sizes tried, as factors on the most tokens that were ever held at once.
-const SIZES: std::ops::RangeInclusive<i32> = -12..=16;
+/// Cache sizes tried, in % over the most tokens that were ever held at once; the largest stand for a cache that never
+/// fills.
+fn sizes() -> impl Iterator<Item = i32> {
+    (-12..=16).chain([25, 50, 100, 300])
+}
+
+/// First guesses of a prompt token's cost, as shares of the measured TPOT: fits from several starts differ where a run
+/// was near the edge of its queue.
+const PROMPT_TOKEN_SHARES: [f64; 3] = [1.0 / 500.0, 1.0 / 2000.0, 1.0 / 8000.0];
 
 /// Fits and scores every set-up.
 pub fn score(setups: &[Setup]) -> Vec<ScoredSetup> {
@@ -128,18 +135,10 @@ pub fn score(setups: &[Setup]) -> Vec<ScoredSetup> {
 
 fn scored(setup: &Setup) -> ScoredSetup {
     let peak = peak_tokens(setup);
-    let mut blocks = blocks_of(setup, peak * 1.02);
-    let mut logs = first_guess(setup);
-    for evaluations in [300, 300] {
-        logs = minimise(&|at: &[f64]| misfit(setup, FittedStep::of_logs(at), blocks), &logs, 0.4, evaluations);
-        let step = FittedStep::of_logs(&logs);
-        let sizes: Vec<u32> = SIZES.map(|i| blocks_of(setup, peak * (1.0 + 0.01 * f64::from(i)))).collect();
-        let costs: Vec<(f64, u32)> = sizes.par_iter().map(|size| (misfit(setup, step, *size), *size)).collect();
-        let now = (misfit(setup, step, blocks), blocks);
-        blocks = costs.into_iter().fold(now, |best, c| if c.0 < best.0 { c } else { best }).1;
-    }
-    logs = minimise(&|at: &[f64]| misfit(setup, FittedStep::of_logs(at), blocks), &logs, 0.1, 300);
-    let step = FittedStep::of_logs(&logs);
+    let fits: Vec<(f64, FittedStep, u32)> =
+        PROMPT_TOKEN_SHARES.par_iter().map(|share| fitted(setup, peak, *share)).collect();
+    let first = fits[0];
+    let (_, step, blocks) = fits.into_iter().fold(first, |best, fit| if fit.0 < best.0 { fit } else { best });
     let replayed = replay(setup, step, blocks);
     ScoredSetup {
         name: setup.name.clone(),
@@ -148,6 +147,23 @@ fn scored(setup: &Setup) -> ScoredSetup {
         fitted: half(setup, &replayed, 0),
         held_out: half(setup, &replayed, 1),
     }
+}
+
+/// Step cost and cache size from one start, with their misfit.
+fn fitted(setup: &Setup, peak: f64, prompt_token_share: f64) -> (f64, FittedStep, u32) {
+    let mut blocks = blocks_of(setup, peak * 1.02);
+    let mut logs = first_guess(setup, prompt_token_share);
+    for evaluations in [300, 300] {
+        logs = minimise(&|at: &[f64]| misfit(setup, FittedStep::of_logs(at), blocks), &logs, 0.4, evaluations);
+        let step = FittedStep::of_logs(&logs);
+        let tried: Vec<u32> = sizes().map(|i| blocks_of(setup, peak * (1.0 + 0.01 * f64::from(i)))).collect();
+        let costs: Vec<(f64, u32)> = tried.par_iter().map(|size| (misfit(setup, step, *size), *size)).collect();
+        let now = (misfit(setup, step, blocks), blocks);
+        blocks = costs.into_iter().fold(now, |best, c| if c.0 < best.0 { c } else { best }).1;
+    }
+    logs = minimise(&|at: &[f64]| misfit(setup, FittedStep::of_logs(at), blocks), &logs, 0.1, 300);
+    let step = FittedStep::of_logs(&logs);
+    (misfit(setup, step, blocks), step, blocks)
 }
 
 fn blocks_of(setup: &Setup, tokens: f64) -> u32 {
@@ -171,15 +187,22 @@ fn peak_tokens(setup: &Setup) -> f64 {
     .fold(0.0, f64::max)
 }
 
-/// A decode step half of which is fixed, and prompts at a few thousand tokens per TPOT.
-fn first_guess(setup: &Setup) -> Vec<f64> {
+/// A decode step half of which is fixed, and prompts at a share of the TPOT per token.
+fn first_guess(setup: &Setup, prompt_token_share: f64) -> Vec<f64> {
     let n = setup.requests.len() as f64;
     let mean = |f: fn(&Request) -> f64| setup.requests.iter().map(f).sum::<f64>() / n;
     let tpot = mean(|r| r.tpot_ms) / 1e3;
     let length = mean(|r| f64::from(r.isl) + f64::from(r.osl) / 2.0);
     let running = f64::from(setup.max_num_seqs).min(peak_tokens(setup) / length).max(1.0);
-    let terms =
-        [0.5 * tpot, 0.2 * tpot / running, 0.2 * tpot / (running * length), 0.05 * tpot, tpot / 500.0, tpot / 2e7];
+    let prompt_token = tpot * prompt_token_share;
+    let terms = [
+        0.5 * tpot,
+        0.2 * tpot / running,
+        0.2 * tpot / (running * length),
+        0.05 * tpot,
+        prompt_token,
+        prompt_token / 4e4,
+    ];
     terms.iter().map(|t| t.ln()).collect()
 }
 

@@ -158,6 +158,7 @@ mod built {
             tp: 1,
             ep: 1,
             attention_dp: 1,
+            context_parallel: 1,
             pp: 1,
             replicas: 1,
             concurrency: 1,
