@@ -42,6 +42,8 @@ pub struct Ops {
     pub prefill: Vec<PrefillAttention>,
     /// All-reduces.
     pub collectives: Vec<AllReduce>,
+    /// Exchanges of decode context parallelism; prefill has none.
+    pub exchanges: Vec<AllReduce>,
     /// Pipeline hand-over.
     pub hand_over: HandOver,
     /// Layer counts.
@@ -110,6 +112,7 @@ pub fn lower(
             decode: Vec::new(),
             prefill: Vec::new(),
             collectives: Vec::new(),
+            exchanges: Vec::new(),
             hand_over: HandOver::compile(&target.node, deployment.pp, deployment.tp, hidden),
             kinds: LayerKinds::default(),
             layers: f64::from(architecture.layer_count()),
@@ -238,7 +241,7 @@ impl Lowering<'_> {
         let width = values * self.context / 4.0;
         let (gpu, node) = (&self.target.gpu, &self.target.node);
         let op = AllReduce::compile(self.tables, gpu, node, self.engine, 2.0 * count, ranks, width, self.groups);
-        self.ops.collectives.extend(op);
+        self.ops.exchanges.extend(op);
     }
 
     fn prefill(&mut self, count: f64, heads: f64, dims: f64, longest: f64) {

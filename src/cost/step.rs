@@ -206,7 +206,7 @@ impl StepCost {
             gemm: self.gemm(tokens),
             moe: self.moe(tokens),
             attention: self.attention(sequences, context, queries),
-            collectives: self.collectives(tokens),
+            collectives: self.ops.exchanges.iter().map(|e| e.time(tokens)).fold(self.collectives(tokens), |a, b| a + b),
             kinds: self.ops.kinds,
             sequences,
         }

@@ -289,7 +289,7 @@ mod tests {
             concurrency: 8,
             tpot_ms: Some(tpot),
             output_tok_s: Some(100.0),
-            repeats: Some(Repeats { runs: 2, low: 100.0, high: 121.0 }),
+            repeats: Some(Repeats { runs: 2, low: 100.0, high: 120.0 }),
             ..MeasuredPoint::default()
         };
         let points: Vec<MeasuredPoint> = (0..6).map(|i| point(&i.to_string(), 10.0)).collect();
@@ -314,8 +314,8 @@ mod tests {
         assert!(text.contains("6 rows that count, 5 answered: 83.3 %"), "{text}");
         assert!(text.contains("| MI355X | 5 | 10.0 / 10.0 | +10.0 |"), "{text}");
         assert!(text.contains("| 1 | no / figures |"), "{text}");
-        // √1.21 = 1.1: each of the two runs lies 10 % from the middle.
-        assert!(text.contains("| agg | 6 | 12 | 10.0 / 10.0 | 100 % |"), "{text}");
+        // √1.2 = 1.095: each of the two runs lies 9.5 % from the middle.
+        assert!(text.contains("| agg | 6 | 12 | 9.5 / 9.5 | 100 % |"), "{text}");
         assert_eq!(text.matches("| MI355X | 5 | 10.0 / 10.0 | +10.0 |").count(), 2, "{text}");
         assert!(place.join("fidelity-tpot.svg").exists() && place.join("fidelity-output.png").exists());
     }
