@@ -11,9 +11,10 @@ def p99(values):
     return values[-(-len(values) * 99 // 100) - 1]
 
 
-def served(folder):
-    """The server's own figures; requests without a full answer (probes of a tool, cut streams) are left out."""
+def served(folder, seen):
+    """The server's own figures of the requests the tool counted; a tool without request ids counted all whole ones."""
     whole = [r for r in lines(f"{folder}/server.jsonl") if len(r["writes_unix_ns"]) >= 50]
+    whole = [r for r in whole if not seen or r["request_id"] in seen]
     first = [(r["writes_unix_ns"][0] - r["received_unix_ns"]) / 1e6 for r in whole]
     tpot = [(r["writes_unix_ns"][49] - r["writes_unix_ns"][0]) / 49e6 for r in whole]
     span = (max(r["writes_unix_ns"][-1] for r in whole) - min(r["received_unix_ns"] for r in whole)) / 1e9
@@ -26,7 +27,7 @@ def own(folder):
         point = json.load(open(f"{folder}/own/summary.json"))["points"][0]
         ok = [r for r in lines(glob.glob(f"{folder}/own/*/requests.jsonl")[0]) if r["population"] == "ok"]
         seen = {r["request_id"]: r["start_unix_ns"] + r["ttft_ms"] * 1e6 for r in ok}
-        failed = sum(point["requests"].values()) - point["requests"]["ok"]
+        failed = sum(point["requests"][key] for key in ("failed", "incomplete", "not_sent"))
         return [r["ttft_ms"] for r in ok], [r["tpot_ms"] for r in ok], point["system"]["output_tok_s"], failed, seen
     if os.path.exists(f"{folder}/own/profile_export.jsonl"):
         rows = lines(f"{folder}/own/profile_export.jsonl")
@@ -55,11 +56,11 @@ for path in sorted(folders, key=lambda p: (int(p.split("/")[-2].split("-")[1]), 
     tool, streams = os.path.basename(folder).split("-")
     try:
         ttft, tpot, rate, failed, seen = own(folder)
-        whole, first, server_tpot, server_rate = served(folder)
+        whole, first, server_tpot, server_rate = served(folder, seen)
     except (OSError, KeyError, ValueError) as problem:
         print(f"| {streams} | {tool} | no result: {problem!r} |" + " |" * 8)
         continue
-    late = [(seen[r["request_id"]] - r["writes_unix_ns"][0]) / 1e6 for r in whole if r["request_id"] in seen]
+    late = [(seen[r["request_id"]] - r["writes_unix_ns"][0]) / 1e6 for r in whole if seen]
     after = f"{st.mean(late):.2f}, {p99(late):.2f}" if late else "no request ids"
     print(f"| {streams} | {tool} | {len(ttft)} | {st.mean(ttft):.2f}, {p99(ttft):.2f} | {st.mean(first):.2f}, {p99(first):.2f} "
           f"| {st.mean(tpot):.3f} | {st.mean(server_tpot):.3f} | {rate:.1f} ({100 * (rate / server_rate - 1):+.2f} %) "
