@@ -274,11 +274,13 @@ fn block_width(format: WeightFormat) -> u32 {
 mod tests;
 
 /// Engines run NVFP4 on NVIDIA GPUs only, and MXFP4 with quantised activations (Quark builds) on GPUs of AMD with fp4
-/// units only; MXFP4 as a storage format for experts with biases (gpt-oss) runs everywhere.
+/// units only; MXFP4 as a storage format for experts with biases (gpt-oss) runs everywhere. 32-bit weights have a price
+/// on probed devices only.
 fn has_kernels(model: &Model, formats: &Formats, family: GpuFamily) -> bool {
     let stored_only = model.architecture.layers.iter().any(|g| matches!(&g.ffn, Ffn::Moe(moe) if moe.bias));
     let used = [formats.attention, formats.dense, formats.experts, formats.shared];
     used.iter().all(|format| match format {
+        WeightFormat::F32 => family == GpuFamily::Local,
         WeightFormat::Nvfp4 => !family.is_amd(),
         WeightFormat::Mxfp4 => stored_only || family == GpuFamily::Gfx950,
         _ => true,

@@ -357,7 +357,11 @@ impl Lowering<'_> {
                 self.ops.kinds.dense += count;
             }
             Ffn::Moe(moe) => {
-                self.gemm("router", count, (f64::from(moe.experts), self.hidden), WeightFormat::Bf16);
+                let format = match self.formats.attention {
+                    WeightFormat::F32 => WeightFormat::F32,
+                    _ => WeightFormat::Bf16,
+                };
+                self.gemm("router", count, (f64::from(moe.experts), self.hidden), format);
                 let shards = ExpertShards {
                     groups: f64::from(self.deployment.ep),
                     ranks_per_group: self.width / f64::from(self.deployment.ep),

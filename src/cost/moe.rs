@@ -58,6 +58,7 @@ fn sources(engine: EngineFamily, gpu: GpuFamily) -> &'static [&'static str] {
 fn formats(moe: &Moe, format: WeightFormat, gpu: GpuFamily, s: &Silicon) -> (&'static [&'static str], f64, f64) {
     let amd = gpu.is_amd();
     match format {
+        WeightFormat::F32 => (&["f32"], 4.0, s.bf16),
         WeightFormat::Bf16 => (if amd { &["bf16"] } else { &["bf16", "bfloat16"] }, 2.0, s.bf16),
         WeightFormat::Fp8 | WeightFormat::Int8 => (if amd { &["fp8", "fp8b"] } else { &["fp8"] }, 1.0, s.fp8),
         WeightFormat::Fp8Block | WeightFormat::Mxfp8 => (if amd { &["fp8b"] } else { &["fp8_block"] }, 1.0, s.fp8),
@@ -128,7 +129,7 @@ impl MoeOp {
         let inter = f64::from(moe.inter) / shards.ranks_per_group;
         let matrices = if moe.gated { 3.0 } else { 2.0 };
         let expert_bytes = matrices * hidden * inter * format.bytes();
-        let row_bytes = 2.0 * hidden * activation + matrices * inter * activation + 2.0 * hidden;
+        let row_bytes = 2.0 * hidden * activation + matrices * inter * activation + activation.max(2.0) * hidden;
         let row_flops = 2.0 * matrices * hidden * inter;
         let bandwidth = curve.hbm_share * silicon.bandwidth;
         Self {
