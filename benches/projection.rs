@@ -12,7 +12,7 @@ use std::hint::black_box;
 fn projection(c: &mut Criterion) {
     let mut group = c.benchmark_group("projection");
     for model in ["gpt-oss-120b", "deepseek-r1"] {
-        let setup = Setup::new(model, "default");
+        let setup = Setup::new(model, "vllm", "default");
         let layouts = setup.layouts();
         let points: usize = layouts.iter().map(|(_, points)| points.len()).sum();
         group.throughput(Throughput::Elements(points as u64));
@@ -37,7 +37,7 @@ fn from_scratch(c: &mut Criterion) {
     let mut group = c.benchmark_group("from_scratch");
     group.throughput(Throughput::Elements(1));
     for model in ["gpt-oss-120b", "deepseek-r1"] {
-        let setup = Setup::new(model, "default");
+        let setup = Setup::new(model, "vllm", "default");
         let (deployment, _) = setup.layouts().pop().expect("a layout that fits");
         group.bench_function(model, |b| b.iter(|| setup.projector.evaluate(black_box(&deployment))));
     }

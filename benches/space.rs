@@ -7,7 +7,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use inferasim::search::Search;
 
 fn million(c: &mut Criterion) {
-    let setup = Setup::new("gpt-oss-120b", "million");
+    let setup = Setup::new("gpt-oss-120b", "vllm", "million");
     let search = Search {
         space: &setup.space,
         legality: &setup.legality,

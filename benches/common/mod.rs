@@ -1,5 +1,6 @@
 //! What both benches stand on: built-in documents loaded as the commands load them.
 
+use inferasim::catalog::Document;
 use inferasim::config::{Deployment, Legality};
 use inferasim::cost::Calibration;
 use inferasim::model::Model;
@@ -8,7 +9,7 @@ use inferasim::serve::Projector;
 use inferasim::space::{Context, EngineLimits, Space, SpaceFile};
 use inferasim::target::{EngineProfile, Target};
 
-/// A model on MI355X with vLLM at 1024/1024, and a built-in space for it.
+/// A model on MI355X at 1024/1024, and a space for it.
 pub struct Setup {
     pub projector: Projector,
     pub space: Space,
@@ -17,10 +18,22 @@ pub struct Setup {
 }
 
 impl Setup {
-    pub fn new(model: &str, space: &str) -> Self {
+    pub fn new(model: &str, engine: &str, space: &str) -> Self {
+        let (file, _) = SpaceFile::load(space).expect("built-in space");
+        Self::with(model, engine, &file)
+    }
+
+    /// With a space spelt out.
+    #[allow(dead_code)]
+    pub fn of_text(model: &str, engine: &str, text: &str) -> Self {
+        let document = Document { origin: "bench".into(), text: text.into() };
+        Self::with(model, engine, &SpaceFile::from_document(&document).expect("a space"))
+    }
+
+    fn with(model: &str, engine: &str, file: &SpaceFile) -> Self {
         let target = Target::load("mi355x").expect("built-in target");
         let model = Model::load(model).expect("built-in model");
-        let engine = EngineProfile::load("vllm").expect("built-in engine");
+        let engine = EngineProfile::load(engine).expect("built-in engine");
         let calibration = Calibration::load("public").expect("built-in calibration");
         let workload = &target.defaults.workload;
         let projector = Projector::new(&model, &target, &engine, None, &calibration, workload).expect("known engine");
@@ -28,10 +41,10 @@ impl Setup {
             max_num_batched_tokens: projector.settings.max_num_batched_tokens(&target.gpu),
             max_num_seqs: projector.settings.max_num_seqs(&target.gpu),
             memory_fraction: projector.settings.memory_fraction,
+            accepted_tokens: projector.accepted_tokens(),
         };
         let context = Context { model: &model, gpus_per_node: target.node.gpus, gpus: target.gpus(), engine: limits };
-        let (file, _) = SpaceFile::load(space).expect("built-in space");
-        let space = Space::new(&file, &context).expect("countable space");
+        let space = Space::new(file, &context).expect("countable space");
         let (objective, _) = Objective::load("chat").expect("built-in objective");
         Self { legality: Legality::new(&model, &target), projector, space, objective }
     }
@@ -55,4 +68,11 @@ impl Setup {
             })
             .collect()
     }
+}
+
+/// CPU time of this process so far, all threads, s.
+#[allow(dead_code)]
+pub fn cpu_seconds() -> f64 {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
 }

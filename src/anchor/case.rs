@@ -2,7 +2,7 @@
 
 use super::measured::{MeasuredPoint, ServingKind};
 use super::pools::{RecordedPool, recorded};
-use crate::config::{Deployment, PrefillPool, Speculation};
+use crate::config::{Deployment, PrefillPool, Speculation, acceptance, emitted};
 use crate::cost::residual::ResidualPoint;
 use crate::cost::{Calibration, Constants, DecodeWork, PrefillWork, Regime};
 use crate::model::{KvFormat, Model};
@@ -102,7 +102,7 @@ impl Case {
 
     fn predict_corrected(&self, constants: &Constants, corrections: (f64, f64)) -> Prediction {
         let per_step = |load: &Load| match load.draft_tokens {
-            d if d > 0.0 => tokens_per_step(d, constants.accepted_tokens),
+            d if d > 0.0 => emitted(acceptance(3, constants.accepted_tokens), d),
             _ => load.tokens_per_step,
         };
         let (load, answer) = match &self.work {
@@ -125,18 +125,6 @@ impl Case {
             total_tok_s: output_tok_s * (load.isl + load.osl) / load.osl,
         }
     }
-}
-
-/// Mean tokens per step with k drafts, from the figure with three: every draft is accepted with one probability a,
-/// `1 + a + … + a^k`.
-pub fn tokens_per_step(drafts: f64, with_three: f64) -> f64 {
-    let sum = |a: f64, k: f64| if a >= 1.0 { k + 1.0 } else { (1.0 - a.powf(k + 1.0)) / (1.0 - a) };
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..40 {
-        let a = 0.5 * (low + high);
-        if sum(a, 3.0) < with_three { low = a } else { high = a }
-    }
-    sum(low, drafts)
 }
 
 /// Loads models, targets and engines once.

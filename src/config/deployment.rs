@@ -85,6 +85,31 @@ pub struct Speculation {
     pub tokens_per_step: f64,
 }
 
+impl Speculation {
+    /// So many drafts where three would emit `with_three` tokens a step: every draft is accepted with one probability
+    /// a, which emits `1 + a + … + a^k`.
+    pub fn of(draft_tokens: u32, with_three: f64) -> Self {
+        let drafts = f64::from(draft_tokens);
+        let tokens_per_step = emitted(acceptance(3, with_three), drafts).clamp(1.0, drafts + 1.0);
+        Self { draft_tokens, tokens_per_step }
+    }
+}
+
+/// Mean tokens of a step with `drafts` drafts, each accepted with probability `rate` where those before it were.
+pub fn emitted(rate: f64, drafts: f64) -> f64 {
+    if rate >= 1.0 { drafts + 1.0 } else { (1.0 - rate.powf(drafts + 1.0)) / (1.0 - rate) }
+}
+
+/// The chance of each draft, given those before it were accepted, that emits `tokens_per_step` on average.
+pub fn acceptance(drafts: u32, tokens_per_step: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if emitted(middle, f64::from(drafts)) < tokens_per_step { low = middle } else { high = middle }
+    }
+    low
+}
+
 impl Deployment {
     /// GPUs of the whole deployment.
     pub fn gpus(&self) -> u32 {
@@ -139,6 +164,25 @@ impl std::fmt::Display for Deployment {
                 }
             }
         }
+        if let Some(speculation) = &self.speculation {
+            write!(f, ", {} draft tokens", speculation.draft_tokens)?;
+        }
         write!(f, ", concurrency {}", self.concurrency)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepted_drafts_add_up_to_the_tokens_of_a_step() {
+        // One draft: 1 + a. Three drafts at a = 1/2: 1 + 1/2 + 1/4 + 1/8.
+        assert!((acceptance(1, 1.7) - 0.7).abs() < 1e-9);
+        assert!((acceptance(3, 1.875) - 0.5).abs() < 1e-9);
+        assert!(acceptance(2, 1.0) < 1e-9);
+        assert!((acceptance(2, 3.0) - 1.0).abs() < 1e-9);
+        assert!((Speculation::of(1, 1.875).tokens_per_step - 1.5).abs() < 1e-9);
+        assert!((Speculation::of(3, 2.4).tokens_per_step - 2.4).abs() < 1e-9);
     }
 }

@@ -4,6 +4,6 @@ pub mod deployment;
 pub mod legality;
 pub mod violation;
 
-pub use deployment::{Deployment, PrefillPool, Speculation};
+pub use deployment::{Deployment, PrefillPool, Speculation, acceptance, emitted};
 pub use legality::Legality;
 pub use violation::Violation;

@@ -44,6 +44,7 @@ const MEANINGS: [&str; KNOBS.len()] = [
     "expert-parallel groups inside tp (it divides tp); for models with experts",
     "attention-data-parallel groups inside tp (it divides tp); each holds its own KV",
     "independent instances behind a router",
+    "tokens drafted in a step by the model's own layers, or none; drafts pay while a step is bound by weight reads",
     "share of GPU memory the engine takes",
     "most sequences an engine runs at once",
     "token budget of one engine step; more speeds prefill, less keeps decode steady",

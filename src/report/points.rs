@@ -9,7 +9,7 @@ use std::path::Path;
 /// Most rows written; what comes after is counted and left out.
 pub const POINTS_LIMIT: u64 = 100_000;
 
-const COLUMNS: [&str; 24] = [
+const COLUMNS: [&str; 25] = [
     "tp",
     "ep",
     "attention_dp",
@@ -22,6 +22,7 @@ const COLUMNS: [&str; 24] = [
     "max_num_batched_tokens",
     "max_num_seqs",
     "memory_fraction",
+    "draft_tokens",
     "ttft_ms",
     "ttft_p50_ms",
     "tpot_ms",
@@ -73,6 +74,7 @@ impl PointsWriter {
             d.max_num_batched_tokens.to_string(),
             d.max_num_seqs.to_string(),
             d.memory_fraction.to_string(),
+            d.speculation.as_ref().map_or(0, |s| s.draft_tokens).to_string(),
             format!("{:.4}", m.ttft_ms),
             format!("{:.4}", m.ttft_p50_ms),
             format!("{:.4}", m.tpot_ms),

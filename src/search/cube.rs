@@ -62,6 +62,19 @@ impl Cube {
         self.axes.iter().map(|axis| coordinates[axis.dimension]).collect()
     }
 
+    /// A point's coordinates for a model of distances: ordered axes from 0 to 1, names one coordinate a value.
+    pub fn place(&self, domain: &dyn Domain, point: u64) -> Vec<f64> {
+        let mut place = Vec::new();
+        for (axis, value) in self.axes.iter().zip(self.values(domain, point)) {
+            if axis.ordered || axis.size == 2 {
+                place.push(value as f64 / (axis.size - 1) as f64);
+            } else {
+                place.extend((0..axis.size).map(|v| f64::from(u8::from(v == value))));
+            }
+        }
+        place
+    }
+
     fn join(&self, domain: &dyn Domain, places: impl Iterator<Item = (usize, usize)>) -> u64 {
         let mut coordinates = vec![0; self.dimensions];
         places.for_each(|(dimension, at)| coordinates[dimension] = at);
@@ -92,13 +105,21 @@ impl Cube {
         None
     }
 
+    /// The points that differ in one axis.
+    pub fn lines(&self, domain: &dyn Domain, point: u64) -> Vec<u64> {
+        self.moved(domain, point, |_, _, _| true)
+    }
+
     /// The points one step away: the next value of an ordered axis, any other of an unordered one.
     pub fn steps(&self, domain: &dyn Domain, point: u64) -> Vec<u64> {
+        self.moved(domain, point, |axis, from, to| !axis.ordered || from.abs_diff(to) == 1)
+    }
+
+    fn moved(&self, domain: &dyn Domain, point: u64, may: impl Fn(&Axis, usize, usize) -> bool) -> Vec<u64> {
         let values = self.values(domain, point);
         let mut found = Vec::new();
         for (at, axis) in self.axes.iter().enumerate() {
-            let near = |v: usize| v != values[at] && (!axis.ordered || v.abs_diff(values[at]) == 1);
-            for value in (0..axis.size).filter(|v| near(*v)) {
+            for value in (0..axis.size).filter(|v| *v != values[at] && may(axis, values[at], *v)) {
                 let mut moved = values.clone();
                 moved[at] = value;
                 found.push(self.point_of_values(domain, &moved));

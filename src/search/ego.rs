@@ -1,73 +1,104 @@
-//! Which point promises the greatest improvement? Efficient global optimisation (Jones, Schonlau and Welch, J. Global
-//! Optimization 13, 1998) with egobox's Gaussian processes: one for the score, one for each limit.
+//! Which point promises the greatest improvement? Efficient global optimisation with Gaussian processes: one for the
+//! score, one for each limit, one for whether a point runs at all.
 //!
-//! Made for evaluations that are dear: choosing eight points takes most of a CPU-second.
+//! The points asked about are points of the space, so knobs stay whole numbers and names, and what no engine starts is
+//! never proposed. Made for evaluations that are dear: choosing eight points takes some tenths of a CPU-second.
 
+use super::acquisition::{Memory, Models, Seen, places};
 use super::backend::{Ask, Backend, Domain, History, Observation};
+use super::candidates::Candidates;
 use super::cube::Cube;
 use super::merit::Merit;
 use super::random::{Spread, mix};
 use crate::Result;
-use egobox_ego::{EgorServiceBuilder, InfillOptimizer, InfillStrategy, QEiStrategy, XType};
-use ndarray::Array2;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use ndarray::Axis;
 
 /// Points chosen at once.
 const BATCH: usize = 8;
 /// Most points the models are trained on: the best half and the newest half of them.
-const TRAINED: usize = 120;
-/// Farthest a limit's logarithm is told: what misses tenfold is as good as what misses a hundredfold.
-const FAR: f64 = 2.3;
+const TRAINED: usize = 160;
+/// Where a limit's logarithm levels off: what misses tenfold is much as what misses a hundredfold.
+const FAR: f64 = 2.5;
+/// Rounds in which the most promising points' surroundings are looked at, and how many of them.
+const CLIMB: (usize, usize) = (3, 5);
+/// A gain, as a share, below which no point is worth a look, and the rounds in a row after which the search ends.
+const QUIET: (f64, u32) = (1e-4, 3);
+/// Points that stay in the race for the places of one batch.
+const RACE: usize = 100;
 
 /// The backend `ego`.
 pub struct Ego {
     seed: u64,
     spread: Spread,
+    memory: Memory,
+    quiet: u32,
     fallbacks: u32,
 }
 
 impl Ego {
     /// From a seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed, spread: Spread::new(seed), fallbacks: 0 }
+        Self { seed, spread: Spread::new(seed), memory: Memory::default(), quiet: 0, fallbacks: 0 }
     }
 
-    /// The model's choice; empty where no model can be fitted.
-    fn suggest(&self, cube: &Cube, rows: &[(Vec<usize>, Vec<f64>)], wanted: usize, round: u64) -> Vec<Vec<usize>> {
-        let Some((first, outputs)) = rows.first() else { return Vec::new() };
-        let x = Array2::from_shape_fn((rows.len(), first.len()), |(row, at)| rows[row].0[at] as f64);
-        let y = Array2::from_shape_fn((rows.len(), outputs.len()), |(row, at)| rows[row].1[at]);
-        let types: Vec<XType> = cube
-            .axes()
-            .iter()
-            .map(|axis| match (axis.ordered, axis.size) {
-                (false, 3..) => XType::Enum(axis.size),
-                _ => XType::Int(0, axis.size as i32 - 1),
-            })
-            .collect();
-        let limits = outputs.len() - 1;
-        let seed = mix(self.seed ^ mix(round));
-        let fitted = catch_unwind(AssertUnwindSafe(|| {
-            let service = EgorServiceBuilder::optimize().configure(|config| {
-                config
-                    .n_cstr(limits)
-                    .infill_strategy(InfillStrategy::LogEI)
-                    .infill_optimizer(InfillOptimizer::Slsqp)
-                    .n_start(8)
-                    .configure_gp(|gp| gp.n_start(2).max_eval(20))
-                    .configure_qei(|q| q.batch(wanted).strategy(QEiStrategy::KrigingBeliever).optmod(wanted))
-                    .seed(seed)
-            });
-            service.min_within_mixint_space(&types).ok().map(|service| service.suggest(&x, &y))
-        }));
-        let Ok(Some(places)) = fitted else { return Vec::new() };
-        let value = |v: &f64| if v.is_finite() && *v > 0.0 { v.round() as usize } else { 0 };
-        places.outer_iter().map(|row| row.iter().map(value).collect()).collect()
+    /// The models' choice; short of `wanted` where no model can be fitted.
+    fn suggest(&mut self, domain: &dyn Domain, cube: &Cube, history: &History, wanted: usize) -> Option<Vec<u64>> {
+        let models = self.memory.fit(&training(domain, cube, history))?;
+        let seed = mix(self.seed ^ mix(history.evaluations()));
+        let mut candidates = Candidates::new(domain, cube, history, seed);
+        let mut promise = promises(&models, domain, cube, &candidates.points)?;
+        for _ in 0..CLIMB.0 {
+            let before = candidates.points.len();
+            let leaders = best_of(&candidates.points, &promise, CLIMB.1);
+            if candidates.around(&leaders) > before {
+                promise.extend(promises(&models, domain, cube, &candidates.points[before..])?);
+            }
+        }
+        let most = promise.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // Scores are told as logarithms, so that a gain is a share.
+        self.quiet = if models.knows_a_feasible_point() && most < QUIET.0.ln() { self.quiet + 1 } else { 0 };
+        let race = best_of(&candidates.points, &promise, RACE);
+        Some(pick(models, domain, cube, race, wanted))
     }
 }
 
-/// What the models learn from: places and, for each, the cost of the score and the logarithm of every limit's ratio.
-fn training(domain: &dyn Domain, cube: &Cube, history: &History) -> Vec<(Vec<usize>, Vec<f64>)> {
+/// What the models say of points.
+fn promises(models: &Models, domain: &dyn Domain, cube: &Cube, points: &[u64]) -> Option<Vec<f64>> {
+    if points.is_empty() {
+        return Some(Vec::new());
+    }
+    let rows: Vec<Vec<f64>> = points.iter().map(|p| cube.place(domain, *p)).collect();
+    models.promise(&places(rows.iter().map(Vec::as_slice)))
+}
+
+/// The most promising points, best first.
+fn best_of(points: &[u64], promise: &[f64], most: usize) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by(|a, b| promise[*b].total_cmp(&promise[*a]).then(points[*a].cmp(&points[*b])));
+    order.into_iter().take(most).map(|at| points[at]).collect()
+}
+
+/// Takes the most promising point, believes what the models guess of it, and takes the next.
+fn pick(mut models: Models, domain: &dyn Domain, cube: &Cube, mut race: Vec<u64>, wanted: usize) -> Vec<u64> {
+    let mut chosen = Vec::new();
+    while chosen.len() < wanted && !race.is_empty() {
+        let rows: Vec<Vec<f64>> = race.iter().map(|p| cube.place(domain, *p)).collect();
+        let x = places(rows.iter().map(Vec::as_slice));
+        let Some(promise) = models.promise(&x) else { break };
+        let first = (0..race.len()).max_by(|a, b| promise[*a].total_cmp(&promise[*b]).then(race[*b].cmp(&race[*a])));
+        let Some(first) = first else { break };
+        chosen.push(race.remove(first));
+        match models.believe(x.index_axis(Axis(0), first)) {
+            Some(sure) => models = sure,
+            None => break,
+        }
+    }
+    chosen
+}
+
+/// What the models learn from: places and, for each that runs, the cost of its score and every limit's excess as a
+/// logarithm.
+fn training(domain: &dyn Domain, cube: &Cube, history: &History) -> Vec<Seen> {
     let mut seen: Vec<&Observation> = history.observations().iter().filter(|o| o.legal).collect();
     if seen.len() > TRAINED {
         let newest = seen.split_off(seen.len() - TRAINED / 2);
@@ -78,16 +109,12 @@ fn training(domain: &dyn Domain, cube: &Cube, history: &History) -> Vec<(Vec<usi
     let mut merit = Merit::default();
     let running: Vec<Observation> = seen.iter().filter(|o| o.score.is_some()).map(|o| (*o).clone()).collect();
     merit.learn(&running);
-    let ratio = |excess: &f64| (1.0 + excess).max(f64::MIN_POSITIVE).ln().clamp(-FAR, FAR);
-    let outputs = |o: &Observation| -> Option<Vec<f64>> {
+    let level = |excess: &f64| FAR * ((1.0 + excess).max(f64::MIN_POSITIVE).ln() / FAR).tanh();
+    let outputs = |o: &Observation| {
         let cost = -merit.of_score(o.score?);
-        Some(std::iter::once(cost).chain(o.limits.iter().map(ratio)).collect())
+        Some((cost, o.limits.iter().map(level).collect()))
     };
-    // What does not run is told as the worst that does.
-    let worst = running.iter().filter_map(outputs).reduce(|a, b| a.iter().zip(b).map(|(a, b)| a.max(b)).collect());
-    let Some(worst) = worst else { return Vec::new() };
-    let row = |o: &&Observation| (cube.values(domain, o.point), outputs(o).unwrap_or_else(|| worst.clone()));
-    seen.iter().map(row).collect()
+    seen.into_iter().map(|o| Seen { place: cube.place(domain, o.point), outputs: outputs(o) }).collect()
 }
 
 impl Backend for Ego {
@@ -104,13 +131,12 @@ impl Backend for Ego {
         let design = 2 * cube.axes().len() as u64 + 4;
         let mut chosen: Vec<u64> = Vec::new();
         if history.evaluations() >= design {
-            let rows = training(domain, &cube, history);
-            let places = self.suggest(&cube, &rows, wanted, history.evaluations());
-            self.fallbacks += u32::from(places.is_empty());
-            for values in places {
-                let point = cube.point_of_values(domain, &values);
-                chosen.extend(cube.nearest_new(domain, history, &chosen, point));
-            }
+            chosen = self.suggest(domain, &cube, history, wanted).unwrap_or_default();
+            self.fallbacks += u32::from(chosen.is_empty());
+        }
+        if self.quiet >= QUIET.1 {
+            let why = format!("nowhere do its models expect a gain of {} %", 100.0 * QUIET.0);
+            return Ok(Ask::Converged(why));
         }
         while chosen.len() < wanted {
             match self.spread.next(domain, history) {

@@ -1,8 +1,10 @@
 //! Which deployments of a space are best? Search sees the model of serving only through [`Evaluator`].
 
+mod acquisition;
 pub mod advice;
 pub mod argmin_solvers;
 pub mod backend;
+mod candidates;
 pub mod cube;
 pub mod driver;
 pub mod ego;
@@ -11,11 +13,13 @@ pub mod exhaustive;
 pub mod explain;
 pub mod finalists;
 pub mod journal;
+mod kernel;
 pub mod merit;
 pub mod problem;
 pub mod random;
 pub mod sequential;
 pub mod shard;
+mod surrogate;
 pub mod tally;
 
 pub use advice::Advice;

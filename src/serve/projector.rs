@@ -67,17 +67,27 @@ impl Projector {
 
     /// The regime a checkpoint runs in here.
     pub fn regime(&self, deployment: &Deployment, checkpoint: &Checkpoint) -> Regime {
+        self.regime_of(Some(&checkpoint.formats), variant(deployment))
+    }
+
+    fn regime_of(&self, formats: Option<&Formats>, variant: &str) -> Regime {
         let gpu = &self.target.gpu;
         Regime {
             gpu: self.target.name.to_uppercase(),
             family: gpu.family.to_string(),
             engine: self.engine.name.clone(),
             attention: attention_kind(&self.model.architecture).into(),
-            bits: weight_bits(&self.model.architecture, &checkpoint.formats).into(),
+            bits: formats.map_or("16", |formats| weight_bits(&self.model.architecture, formats)).into(),
             epoch: self.epoch.clone(),
             model: self.model.architecture.name.clone(),
-            variant: variant(deployment).into(),
+            variant: variant.into(),
         }
+    }
+
+    /// Mean tokens a step emits with three drafts, by the calibration, of the model's first checkpoint.
+    pub fn accepted_tokens(&self) -> f64 {
+        let formats = self.model.checkpoints.first().map(|c| &c.formats);
+        self.calibration.resolve(&self.regime_of(formats, "speculative")).accepted_tokens
     }
 
     /// The checkpoint of a deployment.

@@ -3,7 +3,7 @@
 use super::projected::ProjectedStep;
 use super::scenario::EngineConfig;
 use super::step_time::StepTime;
-use crate::config::Deployment;
+use crate::config::{Deployment, acceptance};
 use crate::memory::MemoryPlan;
 use crate::serve::scheduler::{KvGroup, SchedulerConfig, SglangConfig, VllmRules};
 use crate::serve::{CompiledDeployment, Projector, Refusal};
@@ -94,30 +94,4 @@ impl Instance {
 fn rules(projector: &Projector) -> VllmRules {
     let asked = projector.engine_version.as_deref().filter(|_| projector.engine.name == "vllm");
     asked.and_then(|version| VllmRules::of_version(version).ok()).unwrap_or_default()
-}
-
-/// The chance of each draft, given those before it were accepted, that emits `tokens_per_step` on average:
-/// `1 + p + … + p^k`.
-fn acceptance(drafts: u32, tokens_per_step: f64) -> f64 {
-    let emitted = |p: f64| (0..=drafts).map(|k| p.powi(k as i32)).sum::<f64>();
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if emitted(middle) < tokens_per_step { low = middle } else { high = middle }
-    }
-    low
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn accepted_drafts_add_up_to_the_tokens_of_a_step() {
-        // One draft: 1 + p. Three drafts at p = 1/2: 1 + 1/2 + 1/4 + 1/8.
-        assert!((acceptance(1, 1.7) - 0.7).abs() < 1e-9);
-        assert!((acceptance(3, 1.875) - 0.5).abs() < 1e-9);
-        assert_eq!(acceptance(2, 1.0), 0.0);
-        assert!((acceptance(2, 3.0) - 1.0).abs() < 1e-9);
-    }
 }

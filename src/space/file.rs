@@ -1,5 +1,6 @@
 //! A space as a file spells it, before model, machine and engine are known.
 
+use super::drafts::DraftChoice;
 use super::prefill::PrefillChoice;
 use super::values::Values;
 use crate::catalog::{self, Document, Kind};
@@ -50,6 +51,10 @@ pub struct Knobs {
     /// Independent copies; `fill` takes as many as the GPUs allow.
     #[serde(default = "fill")]
     pub replicas: Values<u32>,
+    /// Tokens the model's own multi-token-prediction layers draft in a step, or `none`; varies only for models that have
+    /// such layers. None where it is not given.
+    #[serde(default = "undrafted")]
+    pub draft_tokens: Values<DraftChoice>,
     /// The engine's memory fraction; `auto` takes the engine's default.
     #[serde(default = "auto")]
     pub memory_fraction: Values<f64>,
@@ -69,6 +74,10 @@ fn auto<T>() -> Values<T> {
 
 fn together() -> Values<PrefillChoice> {
     Values::List(vec![PrefillChoice(None)])
+}
+
+fn undrafted() -> Values<DraftChoice> {
+    Values::List(vec![DraftChoice(None)])
 }
 
 fn fill() -> Values<u32> {
@@ -102,6 +111,7 @@ impl SpaceFile {
         word(document, "ep", &k.ep, &[])?;
         word(document, "attention_dp", &k.attention_dp, &[])?;
         word(document, "replicas", &k.replicas, &["fill"])?;
+        word(document, "draft_tokens", &k.draft_tokens, &[])?;
         word(document, "memory_fraction", &k.memory_fraction, &["auto"])?;
         word(document, "max_num_seqs", &k.max_num_seqs, &["auto"])?;
         word(document, "max_num_batched_tokens", &k.max_num_batched_tokens, &["auto"])?;

@@ -3,24 +3,26 @@
 //! Points are never stored: [`Space::deployment`] builds the one of a number. Concurrency counts fastest, then the
 //! token budget, so that one layout is compiled once and evaluated under many loads.
 
+pub mod drafts;
 pub mod file;
 pub mod prefill;
 pub mod radix;
 pub mod settings;
 pub mod values;
 
+pub use drafts::DraftChoice;
 pub use file::{Knobs, SpaceFile};
 pub use prefill::PrefillChoice;
 pub use radix::Radix;
 pub use settings::{NoSuch, Setting};
 pub use values::Values;
 
-use crate::config::Deployment;
+use crate::config::{Deployment, Speculation};
 use crate::model::{KvFormat, Model};
 use crate::{Error, Result};
 
 /// The dimensions, outermost first.
-pub const KNOBS: [&str; 13] = [
+pub const KNOBS: [&str; 14] = [
     "gpus",
     "weight_dtype",
     "kv_dtype",
@@ -30,6 +32,7 @@ pub const KNOBS: [&str; 13] = [
     "ep",
     "attention_dp",
     "replicas",
+    "draft_tokens",
     "memory_fraction",
     "max_num_seqs",
     "max_num_batched_tokens",
@@ -38,8 +41,8 @@ pub const KNOBS: [&str; 13] = [
 
 /// Dimensions that make a layout: how the model is cut and stored.
 const LAYOUT_KNOBS: usize = 9;
-/// Dimensions that are fixed before a deployment is compiled: the layout and the engine's limits.
-const COMPILED_KNOBS: usize = 11;
+/// Dimensions that are fixed before a deployment is compiled: the layout, the drafts and the engine's limits.
+const COMPILED_KNOBS: usize = 12;
 
 /// What a file's words stand for.
 #[derive(Debug, Clone)]
@@ -54,7 +57,7 @@ pub struct Context<'a> {
     pub engine: EngineLimits,
 }
 
-/// Limits an engine sets where no flag does.
+/// What an engine sets where no flag does, and what it makes of drafts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EngineLimits {
     /// Token budget of one step.
@@ -63,6 +66,8 @@ pub struct EngineLimits {
     pub max_num_seqs: u32,
     /// Memory fraction.
     pub memory_fraction: f64,
+    /// Mean tokens a step emits with three draft tokens.
+    pub accepted_tokens: f64,
 }
 
 /// A space for one model on one machine.
@@ -79,6 +84,7 @@ pub struct Space {
     attention_dp: Vec<u32>,
     /// `None` fills the GPUs.
     replicas: Option<Vec<u32>>,
+    drafts: Vec<Option<Speculation>>,
     memory_fraction: Vec<f64>,
     max_num_seqs: Vec<u32>,
     max_num_batched_tokens: Vec<u32>,
@@ -114,6 +120,7 @@ impl Space {
             ep: if is_moe { or(&knobs.ep, 1) } else { vec![1] },
             attention_dp: or(&knobs.attention_dp, 1),
             replicas: knobs.replicas.list().map(<[u32]>::to_vec),
+            drafts: drafts(&knobs.draft_tokens, context),
             memory_fraction: knobs
                 .memory_fraction
                 .list()
@@ -136,6 +143,7 @@ impl Space {
             self.ep.len(),
             self.attention_dp.len(),
             self.replicas.as_ref().map_or(1, Vec::len),
+            self.drafts.len(),
             self.memory_fraction.len(),
             self.max_num_seqs.len(),
             self.max_num_batched_tokens.len(),
@@ -157,7 +165,7 @@ impl Space {
     ///
     /// Where the GPUs do not hold even one copy, `replicas: fill` gives one, which the legality rules then refuse.
     pub fn deployment(&self, index: u64) -> Deployment {
-        let [gpus, weight, kv, prefill, tp, pp, ep, adp, replicas, fraction, seqs, tokens, concurrency] =
+        let [gpus, weight, kv, prefill, tp, pp, ep, adp, replicas, drafts, fraction, seqs, tokens, concurrency] =
             self.radix.digits(index);
         let (tp, pp) = (self.tp[tp], self.pp[pp]);
         let prefill = self.prefill[prefill].0;
@@ -177,7 +185,7 @@ impl Space {
             max_num_batched_tokens: self.max_num_batched_tokens[tokens],
             max_num_seqs: self.max_num_seqs[seqs],
             memory_fraction: self.memory_fraction[fraction],
-            speculation: None,
+            speculation: self.drafts[drafts].clone(),
             prefill,
         }
     }
@@ -192,7 +200,18 @@ impl Space {
         self.gpus.iter().copied().max().unwrap_or(0)
     }
 
-    /// Points of one layout: equal but for memory fraction, sequence limit, token budget and concurrency.
+    /// Some points speculate.
+    pub fn drafts(&self) -> bool {
+        self.drafts.iter().any(Option::is_some)
+    }
+
+    /// The same space where three drafts emit another number of tokens a step.
+    pub fn with_accepted_tokens(&self, accepted_tokens: f64) -> Self {
+        let other = |s: &Speculation| Speculation::of(s.draft_tokens, accepted_tokens);
+        Self { drafts: self.drafts.iter().map(|d| d.as_ref().map(other)).collect(), ..self.clone() }
+    }
+
+    /// Points of one layout: equal but for drafts, memory fraction, sequence limit, token budget and concurrency.
     pub fn layout_len(&self) -> u64 {
         self.radix.inner_len(LAYOUT_KNOBS)
     }
@@ -222,6 +241,7 @@ impl Space {
             texts(&self.ep),
             texts(&self.attention_dp),
             self.replicas.as_ref().map_or_else(|| vec!["fill".to_string()], |r| texts(r)),
+            self.drafts.iter().map(|d| draft_choice(d).to_string()).collect(),
             texts(&self.memory_fraction),
             texts(&self.max_num_seqs),
             texts(&self.max_num_batched_tokens),
@@ -256,6 +276,19 @@ impl Space {
     }
 }
 
+/// Drafts come from layers of the model; without such layers the knob is no dimension.
+fn drafts(values: &Values<DraftChoice>, context: &Context<'_>) -> Vec<Option<Speculation>> {
+    let of = |choice: &DraftChoice| choice.0.map(|drafts| Speculation::of(drafts, context.engine.accepted_tokens));
+    match values.list() {
+        Some(list) if context.model.architecture.mtp_layers > 0 => list.iter().map(of).collect(),
+        _ => vec![None],
+    }
+}
+
+fn draft_choice(speculation: &Option<Speculation>) -> DraftChoice {
+    DraftChoice(speculation.as_ref().map(|s| s.draft_tokens))
+}
+
 /// A point one knob away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
@@ -282,6 +315,10 @@ pub fn knob_value(deployment: &Deployment, knob: &str) -> String {
         "ep" => format!("ep {}", deployment.ep),
         "attention_dp" => format!("attention_dp {}", deployment.attention_dp),
         "replicas" => format!("{} replicas", deployment.replicas),
+        "draft_tokens" => match &deployment.speculation {
+            None => "no draft tokens".to_string(),
+            Some(speculation) => format!("{} draft tokens", speculation.draft_tokens),
+        },
         "memory_fraction" => format!("memory fraction {}", deployment.memory_fraction),
         "max_num_seqs" => format!("max_num_seqs {}", deployment.max_num_seqs),
         "max_num_batched_tokens" => format!("max_num_batched_tokens {}", deployment.max_num_batched_tokens),

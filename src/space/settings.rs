@@ -107,7 +107,7 @@ impl Space {
         let mut digits = self.sizes();
         for (knob, digit) in KNOBS.into_iter().zip(&mut digits) {
             *digit = match knob {
-                "prefill" | "pp" | "ep" | "attention_dp" => 0,
+                "prefill" | "pp" | "ep" | "attention_dp" | "draft_tokens" => 0,
                 "gpus" => *digit - 1,
                 _ => (*digit - 1) / 2,
             };
@@ -132,6 +132,7 @@ impl Space {
             "ep" => self.ep[digit].to_string(),
             "attention_dp" => self.attention_dp[digit].to_string(),
             "replicas" => self.replicas.as_ref().map_or_else(|| "fill".to_string(), |r| r[digit].to_string()),
+            "draft_tokens" => super::draft_choice(&self.drafts[digit]).to_string(),
             "memory_fraction" => self.memory_fraction[digit].to_string(),
             "max_num_seqs" => self.max_num_seqs[digit].to_string(),
             "max_num_batched_tokens" => self.max_num_batched_tokens[digit].to_string(),

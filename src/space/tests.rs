@@ -50,7 +50,7 @@ fn document(knobs: &str) -> Document {
 
 fn space(knobs: &str, moe: bool) -> Space {
     let file = SpaceFile::from_document(&document(knobs)).unwrap();
-    let engine = EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9 };
+    let engine = EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9, accepted_tokens: 2.0 };
     Space::new(&file, &Context { model: &stub(moe), gpus_per_node: 8, gpus: 8, engine }).unwrap()
 }
 
@@ -85,6 +85,31 @@ fn ep_varies_only_where_there_are_experts() {
 }
 
 #[test]
+fn drafts_vary_only_where_the_model_has_layers_for_them_and_none_is_the_switch() {
+    let knobs = "  tp: 8\n  draft_tokens: [none, 1, 3]\n  concurrency: [64, 128]\n  weight_dtype: [fp8]\n";
+    assert_eq!(space(knobs, true).len(), 2, "no such layers, so no such knob");
+    let file = SpaceFile::from_document(&document(knobs)).unwrap();
+    let mut model = stub(true);
+    model.architecture.mtp_layers = 1;
+    let engine =
+        EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9, accepted_tokens: 1.875 };
+    let space = Space::new(&file, &Context { model: &model, gpus_per_node: 8, gpus: 8, engine }).unwrap();
+    assert_eq!(space.len(), 6);
+    let drafts = |at| space.deployment(at).speculation.map(|s| (s.draft_tokens, s.tokens_per_step));
+    assert_eq!(drafts(0), None);
+    let (one, three) = (drafts(2).unwrap(), drafts(4).unwrap());
+    assert!(one.0 == 1 && (one.1 - 1.5).abs() < 1e-9, "{one:?}");
+    assert!(three.0 == 3 && (three.1 - 1.875).abs() < 1e-9, "{three:?}");
+    assert_eq!(space.layout_len(), 6, "one layout with and without drafts");
+    let all = space.with_accepted_tokens(4.0).deployment(4).speculation.unwrap();
+    assert!((all.tokens_per_step - 4.0).abs() < 1e-6, "{all:?}");
+    for wrong in ["0", "17", "some", "[none, 0]"] {
+        let text = refusal(&format!("  tp: 8\n  draft_tokens: {wrong}\n  concurrency: 64\n"));
+        assert!(text.contains("draft_tokens"), "{text}");
+    }
+}
+
+#[test]
 fn nodes_multiply_the_gpus_that_replicas_fill() {
     let space = space("  nodes: [1, 4]\n  tp: 8\n  concurrency: 64\n  weight_dtype: [fp8]\n", true);
     assert_eq!((space.deployment(0).replicas, space.deployment(1).replicas), (1, 4));
@@ -105,7 +130,7 @@ fn neighbours_differ_in_one_knob_nearest_first() {
 fn the_million_space_holds_a_million_legal_shapes() {
     // Counted independently: widths that divide, instances that fit the nodes, loads that keep every replica busy.
     let (file, _) = SpaceFile::load("million").unwrap();
-    let engine = EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9 };
+    let engine = EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9, accepted_tokens: 2.0 };
     let mut model = stub(true);
     model.checkpoints.truncate(1);
     let space = Space::new(&file, &Context { model: &model, gpus_per_node: 8, gpus: 8, engine }).unwrap();
@@ -158,7 +183,7 @@ proptest! {
         let end = (at + cut).min(chars.len());
         document.text = chars[..at].iter().collect::<String>() + &junk + &chars[end..].iter().collect::<String>();
         if let Ok(file) = SpaceFile::from_document(&document) {
-            let engine = EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9 };
+            let engine = EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9, accepted_tokens: 2.0 };
             let _ = Space::new(&file, &Context { model: &stub(true), gpus_per_node: 8, gpus: 8, engine });
         }
     }

@@ -62,7 +62,7 @@ fn an_endpoint_that_is_down_is_said_and_another_backend_goes_on() {
     assert!(answer["evaluations"].as_u64().unwrap() > 20 && answer["best"].is_object(), "{answer}");
     let notes = notes(&answer);
     assert!(
-        notes.contains("Planner given up: the endpoint does not answer") && notes.contains("random chose"),
+        notes.contains("Planner given up: the endpoint does not answer") && notes.contains("ego chose"),
         "{notes}"
     );
 }

@@ -1,7 +1,6 @@
 //! One deployment, loaded and checked.
 
 use super::Arguments;
-use crate::anchor::case::tokens_per_step;
 use crate::anchor::set::AnchorSet;
 use crate::cli::tune::inputs::check;
 
@@ -73,8 +72,7 @@ impl Inputs {
             && arguments.tokens_per_step.is_none()
         {
             let constants = projector.calibration.resolve(&regime);
-            let drafts = f64::from(speculation.draft_tokens);
-            speculation.tokens_per_step = tokens_per_step(drafts, constants.accepted_tokens).clamp(1.0, drafts + 1.0);
+            *speculation = Speculation::of(speculation.draft_tokens, constants.accepted_tokens);
             assumed_acceptance = true;
         }
         let anchors = arguments.anchors.load(&projector)?;

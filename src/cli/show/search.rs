@@ -50,6 +50,7 @@ pub fn space(arguments: SpaceArguments) -> Result<u8> {
     add("ep", spelt(&k.ep, ""));
     add("attention_dp", spelt(&k.attention_dp, ""));
     add("replicas", spelt(&k.replicas, "as many as the GPUs allow"));
+    add("draft_tokens", spelt(&k.draft_tokens, ""));
     add("memory_fraction", spelt(&k.memory_fraction, "the engine's default"));
     add("max_num_seqs", spelt(&k.max_num_seqs, "the engine's default"));
     add("max_num_batched_tokens", spelt(&k.max_num_batched_tokens, "the engine's default"));

@@ -67,7 +67,7 @@ pub struct Arguments {
     /// Who chooses the points
     #[arg(long, value_enum, default_value_t = BackendName::Exhaustive)]
     pub backend: BackendName,
-    /// Most evaluations [default: all points for exhaustive, else 1000]
+    /// Most evaluations [default: all points for exhaustive, 300 for ego, else 1000]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub budget: Option<u64>,
     /// Seed of the backend's random choices; equal seeds give equal answers
@@ -116,7 +116,7 @@ pub struct Arguments {
     /// Labels of the runner that has the GPUs [default: self-hosted and the target's name]
     #[arg(long, value_name = "LABEL", value_delimiter = ',', requires = "emit")]
     pub runner: Vec<String>,
-    /// Say what one step of each knob and other assumptions (bandwidth, prefix hits, price) would change
+    /// Say what one step of each knob and other assumptions (bandwidth, prefix hits, price, accepted drafts) would change
     #[arg(long)]
     pub sensitivity: bool,
     /// Folder for reports
@@ -135,7 +135,7 @@ pub struct Arguments {
 pub enum BackendName {
     /// Every point
     Exhaustive,
-    /// Every point where that takes seconds, else the swarm
+    /// Every point where that takes seconds, else ego or, with a large budget, anneal
     Auto,
     /// An even, random choice (Sobol): the yardstick
     Random,
@@ -171,7 +171,7 @@ impl BackendName {
     pub fn parts(self) -> (bool, BackendName, Option<&'static str>) {
         match self {
             // What takes over where the model is given up.
-            BackendName::Llm => (true, BackendName::Random, None),
+            BackendName::Llm => (true, BackendName::Ego, None),
             BackendName::LlmRandom => (true, BackendName::Random, Some("llm+random")),
             BackendName::LlmAnneal => (true, BackendName::Anneal, Some("llm+anneal")),
             BackendName::LlmSwarm => (true, BackendName::Swarm, Some("llm+swarm")),

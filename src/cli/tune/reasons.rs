@@ -167,6 +167,13 @@ pub fn warnings(inputs: &Inputs, outcome: &Outcome) -> Vec<String> {
                 .push(format!("Of {} requests in flight {running:.0} run at once; the others wait.", d.concurrency));
         }
         warnings.extend(offline(inputs, &best.evaluation, d.concurrency));
+        if let Some(s) = &d.speculation {
+            warnings.push(format!(
+                "{:.2} tokens a step with {} drafts is the calibration's figure, not this traffic's; --sensitivity says what \
+                 another acceptance would change.",
+                s.tokens_per_step, s.draft_tokens
+            ));
+        }
         let loads = inputs.space.loads().1;
         if loads.len() > 1 && loads.iter().max() == Some(&d.concurrency) {
             warnings.push("The best concurrency is the highest searched; a higher one may be better.".to_string());

@@ -23,6 +23,10 @@ use std::sync::atomic::Ordering;
 
 /// Evaluations of a backend that does not look at every point, where `--budget` says nothing.
 const BUDGET: u64 = 1000;
+/// The same for `ego` and for `auto`: what its models find they have found by then.
+const MODELLED: u64 = 300;
+/// Budget beyond which `auto` leaves `ego`, whose models take CPU time and learn from its best and newest points alone.
+const LARGE: u64 = 1000;
 
 /// Points up to which `auto` looks at all: a minute of one core at some 300,000 a second.
 const SECONDS: u64 = 20_000_000;
@@ -42,9 +46,10 @@ pub fn search<E: Evaluator>(
         return Ok(exhaustive(search, arguments));
     }
     let points = search.space.len();
-    let budget = arguments.budget.unwrap_or(BUDGET);
     let (asks_model, beside, pair) = arguments.backend.parts();
-    let beside = backend(beside, arguments.seed);
+    let modelled = matches!(arguments.backend, BackendName::Ego | BackendName::Auto);
+    let budget = arguments.budget.unwrap_or(if modelled { MODELLED } else { BUDGET });
+    let beside = backend(beside, budget, arguments.seed);
     let mut backend = if asks_model {
         planning::planner(search, inputs, (&arguments.planner, arguments.seed), place, beside, pair)?
     } else {
@@ -59,7 +64,7 @@ pub fn search<E: Evaluator>(
     progress.finish();
     let outcome = problem.outcome(&searched);
     let mut how = summary(arguments, backend.as_ref(), budget, &searched);
-    how.notes.splice(0..0, choice(arguments, points, backend.name()));
+    how.notes.splice(0..0, choice(arguments, points, budget, backend.name()));
     Ok((outcome, how))
 }
 
@@ -71,21 +76,27 @@ pub fn looks_at_all(space: &Space, arguments: &Arguments) -> bool {
 }
 
 /// What `auto` chose, and why; nothing for a backend that was named.
-fn choice(arguments: &Arguments, points: u64, chosen: &str) -> Option<String> {
-    let why = match arguments.budget {
+fn choice(arguments: &Arguments, points: u64, budget: u64, chosen: &str) -> Option<String> {
+    let size = match arguments.budget {
         Some(budget) if budget < points => format!("a budget of {budget} does not cover the space's {points} points"),
         _ if points <= SECONDS => format!("all {points} points take seconds in closed form"),
         _ => format!("{points} points are too many to look at each"),
+    };
+    let why = match chosen {
+        "ego" => format!("{size}, and with {budget} evaluations its models come nearest to the best"),
+        "anneal" => format!("{size}, and {budget} evaluations are more than models learn from"),
+        _ => size,
     };
     (arguments.backend == BackendName::Auto).then(|| format!("auto chose {chosen}: {why}."))
 }
 
 /// A backend that asks no model.
-fn backend(name: BackendName, seed: u64) -> Box<dyn Backend> {
+fn backend(name: BackendName, budget: u64, seed: u64) -> Box<dyn Backend> {
     match name {
+        BackendName::Auto if budget <= LARGE => Box::new(Ego::new(seed)),
         BackendName::Random => Box::new(Random::new(seed)),
-        BackendName::Anneal => Box::new(Argmin::anneal(seed)),
-        BackendName::Swarm | BackendName::Auto => Box::new(Argmin::swarm(seed)),
+        BackendName::Anneal | BackendName::Auto => Box::new(Argmin::anneal(seed)),
+        BackendName::Swarm => Box::new(Argmin::swarm(seed)),
         BackendName::Ego => Box::new(Ego::new(seed)),
         BackendName::Evolve => Box::new(Evolve::new(seed)),
         // With a model, [`BackendName::parts`] names another one beside it.
@@ -126,7 +137,7 @@ pub fn of_all(outcome: &Outcome, arguments: &Arguments, stop: Stop) -> SearchSum
         budget: arguments.budget,
         evaluations: outcome.legal,
         stop: stop.to_string(),
-        notes: choice(arguments, outcome.points, "exhaustive").into_iter().collect(),
+        notes: choice(arguments, outcome.points, outcome.points, "exhaustive").into_iter().collect(),
     }
 }
 

@@ -1,17 +1,21 @@
 //! `--sensitivity`: one step of each knob from the recommendation, and the assumptions that would change it.
 //!
-//! Steps are evaluated as the search evaluates. A changed assumption is a changed projector; the recommendation is
-//! compared under it with the best point of every layout and the best points of all that the search kept.
+//! Steps are evaluated as the search evaluates. A changed assumption is a changed projector, or a space whose drafts are
+//! accepted otherwise; the recommendation is compared under it with the best point of every layout and the best points
+//! of all that the search kept.
 
 use super::inputs::Inputs;
+use crate::config::{acceptance, emitted};
 use crate::report::sensitivity::{KnobStep, Sensitivity, Shift};
 use crate::search::{Evaluator, Found, Outcome, Search, Verdict, Why};
 use crate::serve::Projector;
-use crate::space::knob_value;
+use crate::space::{Space, knob_value};
 use rayon::prelude::*;
 
 /// Best points of all that compete beside the best of each layout.
 const RIVALS: usize = 2000;
+/// How far the chance that a draft is accepted may be off.
+const ACCEPTANCE: f64 = 0.15;
 
 /// Both answers for the recommendation; `None` where there is none.
 pub fn of<E: Evaluator>(inputs: &Inputs, search: &Search<'_, E>, outcome: &Outcome) -> Option<Sensitivity> {
@@ -20,7 +24,7 @@ pub fn of<E: Evaluator>(inputs: &Inputs, search: &Search<'_, E>, outcome: &Outco
         outcome.layouts.iter().chain(outcome.kept.iter().take(RIVALS)).map(|f| f.index).collect();
     points.sort_unstable();
     points.dedup();
-    let shift = |(assumed, to, projector): Change| shifted(inputs, best.index, &points, assumed, to, &projector);
+    let shift = |change: Change| shifted(inputs, best.index, &points, change);
     let assumptions = changes(inputs).into_iter().filter_map(shift).collect();
     Some(Sensitivity { knobs: steps(search, best), assumptions })
 }
@@ -48,8 +52,23 @@ fn steps<E: Evaluator>(search: &Search<'_, E>, best: &Found) -> Vec<KnobStep> {
     near.map(|n| step(n.index, n.knob)).collect()
 }
 
-/// What was assumed, what it becomes, and the projector that believes it.
-type Change = (String, String, Projector);
+/// Another assumption.
+struct Change {
+    /// What was assumed.
+    assumed: String,
+    /// What it becomes.
+    to: String,
+    /// The projector that believes it.
+    projector: Projector,
+    /// The space, where its deployments change with it.
+    space: Option<Space>,
+}
+
+impl Change {
+    fn new(assumed: String, to: String, projector: Projector) -> Self {
+        Self { assumed, to, projector, space: None }
+    }
+}
 
 fn changes(inputs: &Inputs) -> Vec<Change> {
     let base = &inputs.projector;
@@ -58,14 +77,15 @@ fn changes(inputs: &Inputs) -> Vec<Change> {
     for factor in [0.8, 1.2] {
         let mut other = base.clone();
         other.target.gpu.hbm_tb_s.value = bandwidth * factor;
-        changes.push((format!("memory bandwidth {bandwidth} TB/s"), format!("{:.2}", bandwidth * factor), other));
+        let (assumed, to) = (format!("memory bandwidth {bandwidth} TB/s"), format!("{:.2}", bandwidth * factor));
+        changes.push(Change::new(assumed, to, other));
     }
     let hits = base.workload.prefix_hit_rate;
     for to in [hits - 0.3, hits + 0.3].map(|h| (h.clamp(0.0, 0.95) * 100.0).round() / 100.0) {
         if (to - hits).abs() > 1e-9 {
             let mut other = base.clone();
             other.workload.prefix_hit_rate = to;
-            changes.push((format!("prefix hit rate {hits}"), to.to_string(), other));
+            changes.push(Change::new(format!("prefix hit rate {hits}"), to.to_string(), other));
         }
     }
     if let Some(price) = &base.target.price {
@@ -75,23 +95,25 @@ fn changes(inputs: &Inputs) -> Vec<Change> {
             if let Some(price) = &mut other.target.price {
                 price.usd_per_gpu_hour.value = usd * factor;
             }
-            changes.push((format!("price ${usd} per GPU hour"), format!("${}", usd * factor), other));
+            changes.push(Change::new(format!("price ${usd} per GPU hour"), format!("${}", usd * factor), other));
+        }
+    }
+    if inputs.space.drafts() {
+        let rate = acceptance(3, base.accepted_tokens());
+        for other in [(rate - ACCEPTANCE).max(0.0), (rate + ACCEPTANCE).min(1.0)] {
+            let space = Some(inputs.space.with_accepted_tokens(emitted(other, 3.0)));
+            let (assumed, to) = (format!("draft acceptance rate {rate:.2}"), format!("{other:.2}"));
+            changes.push(Change { space, ..Change::new(assumed, to, base.clone()) });
         }
     }
     changes
 }
 
-fn shifted(
-    inputs: &Inputs,
-    best: u64,
-    points: &[u64],
-    assumed: String,
-    to: String,
-    other: &Projector,
-) -> Option<Shift> {
-    let search =
-        Search { space: &inputs.space, legality: &inputs.legality, objective: &inputs.objective, evaluator: other };
-    let unchanged = Search { evaluator: &inputs.projector, ..search };
+fn shifted(inputs: &Inputs, best: u64, points: &[u64], change: Change) -> Option<Shift> {
+    let Change { assumed, to, projector, space } = change;
+    let space = space.as_ref().unwrap_or(&inputs.space);
+    let search = Search { space, legality: &inputs.legality, objective: &inputs.objective, evaluator: &projector };
+    let unchanged = Search { space: &inputs.space, evaluator: &inputs.projector, ..search };
     let metric = inputs.objective.metric;
     let found = |verdict: Verdict| match verdict {
         Verdict::Feasible(found) => Some(found),
