@@ -34,12 +34,7 @@ impl Setup {
     }
 
     pub fn search(&self) -> Search<'_, inferasim::serve::Projector> {
-        Search {
-            space: &self.space,
-            legality: &self.legality,
-            objective: &self.objective,
-            evaluator: &self.projector,
-        }
+        Search { space: &self.space, legality: &self.legality, objective: &self.objective, evaluator: &self.projector }
     }
 }
 

@@ -39,10 +39,8 @@ pub fn record() -> Recorded {
             let rejection = Some("does not fit".to_string());
             return Some(Observation { point, score: None, front: None, limits: vec![], rejection, legal: true });
         };
-        let limits: Vec<f64> = vec![
-            run.report.ttft_ms.p99 / LIMITS[0].1 - 1.0,
-            run.report.tpot_ms.p99 / LIMITS[1].1 - 1.0,
-        ];
+        let limits: Vec<f64> =
+            vec![run.report.ttft_ms.p99 / LIMITS[0].1 - 1.0, run.report.tpot_ms.p99 / LIMITS[1].1 - 1.0];
         let missed = LIMITS.iter().zip(&limits).find(|(_, excess)| **excess > 0.0);
         Some(Observation {
             point,

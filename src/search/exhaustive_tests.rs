@@ -68,7 +68,8 @@ fn with_search<T>(knobs: &str, slos: &str, look: impl FnOnce(&Search<'_, Toy>) -
     let model = crate::space::tests::stub(true);
     let text = format!("name: toy\nabout: toy\nknobs:\n{knobs}");
     let file = SpaceFile::from_document(&Document { origin: "toy.yaml".into(), text }).unwrap();
-    let engine = EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9, accepted_tokens: 2.0 };
+    let engine =
+        EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9, accepted_tokens: 2.0 };
     let space = Space::new(&file, &Context { model: &model, gpus_per_node: 8, gpus: 8, engine }).unwrap();
     let legality = Legality::new(&model, &Target::load("mi355x").unwrap());
     let (mut objective, _) = Objective::load("default").unwrap();

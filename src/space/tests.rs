@@ -50,7 +50,8 @@ fn document(knobs: &str) -> Document {
 
 fn space(knobs: &str, moe: bool) -> Space {
     let file = SpaceFile::from_document(&document(knobs)).unwrap();
-    let engine = EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9, accepted_tokens: 2.0 };
+    let engine =
+        EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9, accepted_tokens: 2.0 };
     Space::new(&file, &Context { model: &stub(moe), gpus_per_node: 8, gpus: 8, engine }).unwrap()
 }
 
@@ -130,7 +131,8 @@ fn neighbours_differ_in_one_knob_nearest_first() {
 fn the_million_space_holds_a_million_legal_shapes() {
     // Counted independently: widths that divide, instances that fit the nodes, loads that keep every replica busy.
     let (file, _) = SpaceFile::load("million").unwrap();
-    let engine = EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9, accepted_tokens: 2.0 };
+    let engine =
+        EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 256, memory_fraction: 0.9, accepted_tokens: 2.0 };
     let mut model = stub(true);
     model.checkpoints.truncate(1);
     let space = Space::new(&file, &Context { model: &model, gpus_per_node: 8, gpus: 8, engine }).unwrap();

@@ -55,7 +55,8 @@ fn document(text: String) -> Document {
 fn build(file: &SpaceFile) {
     static MODEL: OnceLock<Model> = OnceLock::new();
     let model = MODEL.get_or_init(|| Model::load("gpt-oss-120b").unwrap());
-    let engine = EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 1024, memory_fraction: 0.9, accepted_tokens: 2.0 };
+    let engine =
+        EngineLimits { max_num_batched_tokens: 8192, max_num_seqs: 1024, memory_fraction: 0.9, accepted_tokens: 2.0 };
     match Space::new(file, &Context { model, gpus_per_node: 8, gpus: 8, engine }) {
         Ok(space) => [0, space.len() - 1].into_iter().for_each(|at| drop(space.deployment(at))),
         Err(error) => one_line(error.to_string()),

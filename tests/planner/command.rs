@@ -61,10 +61,7 @@ fn an_endpoint_that_is_down_is_said_and_another_backend_goes_on() {
     let answer = json_of(&down);
     assert!(answer["evaluations"].as_u64().unwrap() > 20 && answer["best"].is_object(), "{answer}");
     let notes = notes(&answer);
-    assert!(
-        notes.contains("Planner given up: the endpoint does not answer") && notes.contains("ego chose"),
-        "{notes}"
-    );
+    assert!(notes.contains("Planner given up: the endpoint does not answer") && notes.contains("ego chose"), "{notes}");
 }
 
 #[test]
