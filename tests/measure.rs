@@ -366,7 +366,18 @@ fn an_endpoint_that_would_refuse_everything_is_found_out_before_the_load() {
     let o = measure(&server, all);
     assert!(o.code == 2 && o.stderr.contains("not exist. Models served there: llama, qwen"), "{}", o.stderr);
     assert_eq!(server.log().len(), 2, "one request and the list of models");
-    let o = measure_env(&server.url().replace("http:", "https:"), all, &[]);
+    // A server of plain HTTP takes a TLS greeting for a bad request and says so in plain text.
+    let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", plain.local_addr().unwrap());
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for stream in plain.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 2048]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let o = measure_env(&url, all, &[]);
     assert!(o.code == 2 && o.stderr.contains("write http://"), "{}", o.stderr);
     let o = measure(&StreamServer::start(|_| refusal(401, "no key", "")), all);
     assert!(o.code == 2 && o.stderr.contains("--api-key-env"), "{}", o.stderr);
