@@ -74,6 +74,7 @@ pub(super) fn read(file: &str, reader: &mut csv::Reader<std::fs::File>) -> Resul
     }
     for setup in &mut setups {
         setup.requests.sort_by(|a, b| a.arrival_s.total_cmp(&b.arrival_s));
+        setup.max_num_seqs = limit_in_force(setup);
         VllmRules::of_version(&setup.version)?;
     }
     match setups.iter().find(|s| s.requests.len() < 10) {
@@ -82,6 +83,26 @@ pub(super) fn read(file: &str, reader: &mut csv::Reader<std::fs::File>) -> Resul
         }
         None => Ok(setups),
     }
+}
+
+/// The sequence limit: the recorded one, unless clearly more requests ran at once by the engine's own timestamps. Then it
+/// was another, and engines are given powers of two.
+fn limit_in_force(setup: &Setup) -> u32 {
+    let mut events: Vec<(f64, i32)> = Vec::with_capacity(2 * setup.requests.len());
+    for r in &setup.requests {
+        events.push((r.arrival_s * 1e3 + r.queue_ms, 1));
+        events.push((r.arrival_s * 1e3 + r.e2e_ms, -1));
+    }
+    events.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let most = events.iter().scan(0, |running, event| {
+        *running += event.1;
+        Some(*running)
+    });
+    let most = f64::from(most.max().unwrap_or(0));
+    if most <= 1.1 * f64::from(setup.max_num_seqs) {
+        return setup.max_num_seqs;
+    }
+    most.log2().round().exp2() as u32
 }
 
 /// Figures over some requests of a set-up.
@@ -118,10 +139,10 @@ pub struct ScoredSetup {
 
 /// Tokens of a KV block.
 const BLOCK: u32 = 16;
-/// Cache sizes tried, in % over the most tokens that were ever held at once; the largest stand for a cache that never
-/// fills.
+/// Cache sizes tried, in % over the most tokens that seem to have been held at once: fewer where requests were preempted
+/// meanwhile, and many more for a cache that never fills.
 fn sizes() -> impl Iterator<Item = i32> {
-    (-12..=16).chain([25, 50, 100, 300])
+    [-50, -45, -40, -35, -30, -25, -20, -16].into_iter().chain(-12..=16).chain([25, 50, 100, 300])
 }
 
 /// First guesses of a prompt token's cost, as shares of the measured TPOT: fits from several starts differ where a run
@@ -287,5 +308,34 @@ fn half(setup: &Setup, replayed: &[Option<RequestRecord>], first: usize) -> Half
         ttft: mean(pairs[2]),
         tpot_mape: mape(both.iter().map(pairs[0])),
         e2e_mape: mape(both.iter().map(pairs[1])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_limit_that_the_run_exceeded_is_not_believed() {
+        let at = |i: u32| Request {
+            arrival_s: 0.1 * f64::from(i),
+            isl: 100,
+            osl: 100,
+            queue_ms: 0.0,
+            ttft_ms: 50.0,
+            tpot_ms: 10.0,
+            e2e_ms: 60_000.0,
+        };
+        let mut setup = Setup {
+            name: "s".into(),
+            version: "0.19.0".into(),
+            max_num_seqs: 128,
+            max_num_batched_tokens: 2048,
+            requests: (0..130).map(at).collect(),
+        };
+        // A request that ends as the next is admitted overlaps by the clock's error only.
+        assert_eq!(limit_in_force(&setup), 128);
+        setup.requests = (0..258).map(at).collect();
+        assert_eq!(limit_in_force(&setup), 256);
     }
 }
