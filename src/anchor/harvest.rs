@@ -174,6 +174,7 @@ fn artifact(measured: &MeasuredPoint<'_>) -> std::result::Result<Artifact, Strin
             ep: count("ep"),
             pp: count("pp"),
             attention_dp: count("attention_dp"),
+            context_parallel: count("context_parallel"),
             replicas: count("replicas"),
         },
         load: LoadPoint {

@@ -3,7 +3,7 @@
 use super::*;
 
 fn facts() -> Facts {
-    let layout = Layout { tp: 2, ep: 1, pp: 1, attention_dp: 1, replicas: 1 };
+    let layout = Layout { tp: 2, ep: 1, pp: 1, attention_dp: 1, context_parallel: 1, replicas: 1 };
     Facts {
         regime: RegimeSignature { gpu: "mi355x".into(), engine: "vllm".into(), ..RegimeSignature::default() },
         layout,
