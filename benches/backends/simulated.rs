@@ -7,7 +7,7 @@ use inferasim::search::{Domain, Observation, SpaceProblem};
 use inferasim::sim::closed_run::closed_run;
 use rayon::prelude::*;
 
-/// Nine requests in ten begin within this, ms; 99 in 100 go on at this pace, ms a token.
+/// 99 requests in 100 begin within the first, ms, and go on at the pace of the second, ms a token.
 const LIMITS: [(&str, f64); 2] = [("ttft_p99_ms", 1500.0), ("tpot_p99_ms", 40.0)];
 
 const SPACE: &str = "name: simulated
@@ -15,10 +15,10 @@ about: widths, formats, budgets and loads of one node
 knobs:
   kv_dtype: [bf16, fp8]
   tp: { pow2: [1, 8] }
-  ep: { pow2: [1, 4] }
-  max_num_seqs: [64, 256, 1024]
-  max_num_batched_tokens: [1024, 2048, 4096, 8192, 16384]
-  concurrency: [4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768]
+  ep: [1, 4]
+  max_num_seqs: [128, 512]
+  max_num_batched_tokens: [2048, 4096, 8192, 16384]
+  concurrency: [8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512]
 ";
 
 /// Simulates every point: throughput per GPU under [`LIMITS`].

@@ -5,33 +5,12 @@ use super::recorded;
 use super::search;
 use inferasim::search::ego::Ego;
 use inferasim::search::random::Random;
-use inferasim::search::{Ask, Backend, Dimension, Domain, History, Observation, Problem};
+use inferasim::search::{Backend, Dimension, Domain, History, Observation, Problem};
 
 /// Observations before the batch that is timed.
 const OBSERVED: u64 = 200;
 /// Points of the loop that is timed.
 const DRIVEN: u64 = 200_000;
-
-/// A backend that notes what its answers cost.
-struct Timed {
-    inner: Ego,
-    last: f64,
-}
-
-impl Backend for Timed {
-    fn name(&self) -> &'static str {
-        "ego"
-    }
-    fn batch(&self) -> usize {
-        self.inner.batch()
-    }
-    fn ask(&mut self, domain: &dyn Domain, history: &History, wanted: usize) -> inferasim::Result<Ask> {
-        let before = cpu_seconds();
-        let answer = self.inner.ask(domain, history, wanted);
-        self.last = cpu_seconds() - before;
-        answer
-    }
-}
 
 /// Points that cost nothing to look at: what is left is the loop.
 struct Nothing(Vec<Dimension>);
@@ -69,15 +48,17 @@ pub fn report() {
         ("moe", "deepseek-r1", "moe", "ttft_ms=2000,tpot_ms=50"),
     ] {
         let space = recorded::closed(name, model, space, slos);
-        let mut warm = Timed { inner: Ego::new(1), last: 0.0 };
-        search(&space, &mut warm, OBSERVED + 8);
         let mut history = History::default();
         search(&space, &mut Random::new(1), OBSERVED).into_iter().for_each(|o| history.push(o));
-        let mut cold = Timed { inner: Ego::new(1), last: 0.0 };
-        cold.ask(&space, &history, 8).expect("an answer");
+        let mut ego = Ego::new(1);
+        let spent = [(); 2].map(|()| {
+            let before = cpu_seconds();
+            ego.ask(&space, &history, 8).expect("an answer");
+            cpu_seconds() - before
+        });
         println!(
-            "{name}: ego's batch of 8 after {OBSERVED} observations {:.2} CPU-s, the first of a new ego {:.2} CPU-s",
-            warm.last, cold.last
+            "{name}: ego's batch of 8 after {OBSERVED} observations {:.2} CPU-s, the next {:.2} CPU-s",
+            spent[0], spent[1]
         );
     }
     let dimension = |_| Dimension { name: "x".into(), values: vec![String::new(); 10], ordered: true };
