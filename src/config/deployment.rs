@@ -97,7 +97,7 @@ impl Speculation {
 
 /// Mean tokens of a step with `drafts` drafts, each accepted with probability `rate` where those before it were.
 pub fn emitted(rate: f64, drafts: f64) -> f64 {
-    if rate >= 1.0 { drafts + 1.0 } else { (1.0 - rate.powf(drafts + 1.0)) / (1.0 - rate) }
+    if rate >= 1.0 { drafts + 1.0 } else { -((drafts + 1.0) * rate.ln()).exp_m1() / (1.0 - rate) }
 }
 
 /// The chance of each draft, given those before it were accepted, that emits `tokens_per_step` on average.
