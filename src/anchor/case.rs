@@ -102,7 +102,7 @@ impl Case {
 
     fn predict_corrected(&self, constants: &Constants, corrections: (f64, f64)) -> Prediction {
         let per_step = |load: &Load| match load.draft_tokens {
-            d if d > 0.0 => emitted(acceptance(3, constants.accepted_tokens), d),
+            d if d > 0.0 => emitted(acceptance(3, constants.accepted_tokens), d as u32),
             _ => load.tokens_per_step,
         };
         let (load, answer) = match &self.work {

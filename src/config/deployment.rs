@@ -96,8 +96,8 @@ impl Speculation {
 }
 
 /// Mean tokens of a step with `drafts` drafts, each accepted with probability `rate` where those before it were.
-pub fn emitted(rate: f64, drafts: f64) -> f64 {
-    if rate >= 1.0 { drafts + 1.0 } else { -((drafts + 1.0) * rate.ln()).exp_m1() / (1.0 - rate) }
+pub fn emitted(rate: f64, drafts: u32) -> f64 {
+    (0..=drafts).map(|k| rate.powi(k as i32)).sum()
 }
 
 /// The chance of each draft, given those before it were accepted, that emits `tokens_per_step` on average.
@@ -105,7 +105,7 @@ pub fn acceptance(drafts: u32, tokens_per_step: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
-        if emitted(middle, f64::from(drafts)) < tokens_per_step { low = middle } else { high = middle }
+        if emitted(middle, drafts) < tokens_per_step { low = middle } else { high = middle }
     }
     low
 }

@@ -101,7 +101,7 @@ fn changes(inputs: &Inputs) -> Vec<Change> {
     if inputs.space.drafts() {
         let rate = acceptance(3, base.accepted_tokens());
         for other in [(rate - ACCEPTANCE).max(0.0), (rate + ACCEPTANCE).min(1.0)] {
-            let space = Some(inputs.space.with_accepted_tokens(emitted(other, 3.0)));
+            let space = Some(inputs.space.with_accepted_tokens(emitted(other, 3)));
             let (assumed, to) = (format!("draft acceptance rate {rate:.2}"), format!("{other:.2}"));
             changes.push(Change { space, ..Change::new(assumed, to, base.clone()) });
         }
