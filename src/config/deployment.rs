@@ -89,8 +89,7 @@ impl Speculation {
     /// So many drafts where three would emit `with_three` tokens a step: every draft is accepted with one probability
     /// a, which emits `1 + a + … + a^k`.
     pub fn of(draft_tokens: u32, with_three: f64) -> Self {
-        let drafts = f64::from(draft_tokens);
-        let tokens_per_step = emitted(acceptance(3, with_three), drafts).clamp(1.0, drafts + 1.0);
+        let tokens_per_step = emitted(acceptance(3, with_three), draft_tokens);
         Self { draft_tokens, tokens_per_step }
     }
 }
