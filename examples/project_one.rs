@@ -20,6 +20,7 @@ fn main() -> Result<()> {
         tp: 8,
         ep: 1,
         attention_dp: 1,
+        context_parallel: 1,
         pp: 1,
         replicas: 1,
         concurrency: 64,

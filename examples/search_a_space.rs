@@ -34,6 +34,7 @@ fn main() -> Result<()> {
         max_num_batched_tokens: projector.settings.max_num_batched_tokens(&target.gpu),
         max_num_seqs: projector.settings.max_num_seqs(&target.gpu),
         memory_fraction: projector.settings.memory_fraction,
+        accepted_tokens: projector.accepted_tokens(),
     };
     let context = Context { model: &model, gpus_per_node: target.node.gpus, gpus: target.gpus(), engine: limits };
     let space = Space::new(&file, &context)?;

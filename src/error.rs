@@ -73,7 +73,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.tried, self.found)?;
         if !self.repair.is_empty() {
-            write!(f, ". {}", self.repair)?;
+            // A server's message ends with a full stop of its own at times.
+            let stop = if self.found.ends_with(['.', '!', '?']) { "" } else { "." };
+            write!(f, "{stop} {}", self.repair)?;
         }
         Ok(())
     }

@@ -136,7 +136,7 @@ fn fused_experts_on_amd() {
                 latent: None,
                 shared_gate: false,
             };
-            let shards = ExpertShards { groups: 1.0, ranks_per_group: 1.0 };
+            let shards = ExpertShards { groups: 1.0, ranks_per_group: 1.0, imbalance: 1.0 };
             let op = |moe: &Moe| {
                 MoeOp::compile(tables, &gpu, &silicon, EngineFamily::Vllm, moe, hidden, format, shards, 1.0)
             };

@@ -364,8 +364,21 @@ fn an_endpoint_that_would_refuse_everything_is_found_out_before_the_load() {
         _ => refusal(404, "The model `m` does not exist.", ""),
     });
     let o = measure(&server, all);
-    assert!(o.code == 2 && o.stderr.contains("Models served there: llama, qwen"), "{}", o.stderr);
+    assert!(o.code == 2 && o.stderr.contains("not exist. Models served there: llama, qwen"), "{}", o.stderr);
     assert_eq!(server.log().len(), 2, "one request and the list of models");
+    // A server of plain HTTP takes a TLS greeting for a bad request and says so in plain text.
+    let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", plain.local_addr().unwrap());
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for stream in plain.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 2048]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let o = measure_env(&url, all, &[]);
+    assert!(o.code == 2 && o.stderr.contains("write http://"), "{}", o.stderr);
     let o = measure(&StreamServer::start(|_| refusal(401, "no key", "")), all);
     assert!(o.code == 2 && o.stderr.contains("--api-key-env"), "{}", o.stderr);
     assert!(!o.folder.path().join("out/summary.json").exists());
@@ -492,6 +505,27 @@ fn bad_input_is_one_line_and_exit_code_2() {
         assert!(o.stderr.contains(words), "{args}: {}", o.stderr);
         assert!(!o.stderr.contains("panicked"));
     }
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_leaves_whole_lines() {
+    let server = StreamServer::start(|_| steady(ms(1), ms(1), 4, 20));
+    let folder = tempfile::tempdir().unwrap();
+    // A limit on the size of a file stands for the disk; its signal is ignored, so that the write itself fails.
+    let limited = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_inferasim")])
+        .args(["measure", "--url", &server.url(), "--model", "m", "--isl", "20", "--osl", "4", "--requests", "50"])
+        .args(["--settle", "0", "--metrics", "off", "--out", "out"])
+        .current_dir(folder.path())
+        .timeout(Duration::from_secs(60))
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&limited.stderr);
+    assert_eq!(limited.status.code(), Some(2), "{words}");
+    assert!(words.contains("requests.jsonl") && words.contains("The run was stopped"), "{words}");
+    let text = std::fs::read_to_string(folder.path().join("out/20x4-c1/requests.jsonl")).unwrap();
+    assert!(text.ends_with('\n') && text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{text}");
+    assert!(!folder.path().join("out/summary.json").exists(), "a run that was cut off has no summary");
 }
 
 #[test]

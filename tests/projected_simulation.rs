@@ -34,6 +34,7 @@ fn case(target: &str, model: &str, engine: &str, tp: u32, concurrency: u32, leng
         tp,
         ep: 1,
         attention_dp: 1,
+        context_parallel: 1,
         pp: 1,
         replicas: 1,
         concurrency,

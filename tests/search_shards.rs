@@ -121,6 +121,7 @@ fn auto_says_what_it_chose_and_why() {
     assert!(small["search_notes"][0].as_str().unwrap().contains("auto chose exhaustive: all 7680 points"));
     let short = auto(&["--budget", "100"]);
     assert_eq!(short["backend"], "ego");
-    // It may end before its budget does.
-    assert!((20..=100).contains(&short["evaluations"].as_u64().unwrap()), "{}", short["evaluations"]);
+    // It may see before the budget is spent that nothing better is to be expected.
+    let (evaluations, stop) = (short["evaluations"].as_u64().unwrap(), short["stop"].as_str().unwrap());
+    assert!(evaluations == 100 && stop == "budget" || evaluations < 100 && stop == "converged", "{evaluations} {stop}");
 }

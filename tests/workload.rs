@@ -155,5 +155,13 @@ mod built {
         // A decoder of 33 M parameters on a processor: slower than a GPU, faster than a second a token.
         let tpot = projection["tpot_ms"].as_f64().unwrap();
         assert!((0.5..1000.0).contains(&tpot), "{tpot}");
+        // A processor computes in 32 bits, and the projector is told so.
+        let shown: Value = serde_json::from_str(&inferasim(&["show", "target", &target, "--json"]).1).unwrap();
+        assert_eq!((&shown["kernels"]["dtype"], &shown["kernels"]["format"]), (&"bfloat16".into(), &"f32".into()));
+        let shape = ["--shapes", "2x16x4", "--rounds", "1", "--within", "1000", "--json"];
+        let (code, json, err) = inferasim(&[&["workload", "compare", "--target", &target][..], &shape].concat());
+        assert_eq!(code, 0, "{json} {err}");
+        let compared: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&compared["computed_in"], compared["rows"].as_array().unwrap().len()), (&"float32".into(), 2));
     }
 }

@@ -56,9 +56,16 @@ pub struct Layout {
     /// Attention-data-parallel groups inside the stage.
     #[serde(default = "one")]
     pub attention_dp: u32,
+    /// Ranks over which a sequence's KV cache is spread in decode.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub context_parallel: u32,
     /// Independent copies.
     #[serde(default = "one")]
     pub replicas: u32,
+}
+
+fn is_one(ranks: &u32) -> bool {
+    *ranks == 1
 }
 
 fn one() -> u32 {
@@ -231,6 +238,7 @@ impl Artifact {
                 ep: row.ep.unwrap_or(1).min(tp),
                 pp: 1,
                 attention_dp: if row.dp_attention || whole_dp { tp } else { 1 },
+                context_parallel: 1,
                 replicas: (gpus / tp.max(1)).max(1),
             },
             load: LoadPoint {

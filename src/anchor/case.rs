@@ -263,6 +263,7 @@ fn deployment(point: &MeasuredPoint, projector: &Projector) -> Result<Deployment
         tp,
         ep: point.ep.unwrap_or(1).min(tp),
         attention_dp: if point.dp_attention || whole_dp { tp } else { 1 },
+        context_parallel: 1,
         pp: 1,
         replicas: (gpus / tp).max(1),
         concurrency: point.concurrency,

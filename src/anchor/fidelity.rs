@@ -1,8 +1,7 @@
 //! Predicts every row of a measured file, as fitted or with whole groups left out, and says what was refused and why.
 
 use super::case::{Case, CaseBuilder, Prediction};
-use super::cross_validation::leave_groups_out;
-use super::fit::Weights;
+use super::cross_validation::{Learnable, leave_groups_out, leave_rows_out};
 use super::measured::MeasuredPoint;
 use super::score::Scored;
 use crate::cost::Calibration;
@@ -38,7 +37,11 @@ pub enum Mode {
     Profile,
     /// Refitted without the row's group, groups spread over this many folds.
     GroupsLeftOut(usize),
+    /// Refitted without the row's configuration, which are spread over this many folds; the rest of the group is known.
+    RowsLeftOut(usize),
 }
+
+const LEARNABLE: Learnable = Learnable { constants: fits, corrections: sound };
 
 /// Predictions of all rows, in file order.
 pub fn predict<'a>(
@@ -49,7 +52,8 @@ pub fn predict<'a>(
 ) -> Vec<Scored<'a>> {
     let predictions: Vec<Prediction> = match mode {
         Mode::Profile => prepared.cases.iter().map(|case| case.project(calibration)).collect(),
-        Mode::GroupsLeftOut(folds) => leave_groups_out(calibration, &prepared.cases, fits, folds, Weights::default()),
+        Mode::GroupsLeftOut(folds) => leave_groups_out(calibration, &prepared.cases, LEARNABLE, folds),
+        Mode::RowsLeftOut(folds) => leave_rows_out(calibration, &prepared.cases, LEARNABLE, folds),
     };
     points
         .iter()

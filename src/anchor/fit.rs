@@ -26,7 +26,7 @@ pub struct Weights {
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { tpot: 0.08, ttft: 0.25, output: 0.12, balance: 0.25 }
+        Self { tpot: 0.08, ttft: 0.15, output: 0.12, balance: 0.25 }
     }
 }
 

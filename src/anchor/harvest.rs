@@ -115,8 +115,8 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> 
     Ok(())
 }
 
-/// Most requests without success among all that were sent.
-const MOST_FAILED: f64 = 0.01;
+/// Most requests without success among all that were sent, where a run is to be an anchor.
+pub(super) const MOST_FAILED: f64 = 0.01;
 /// A prompt length further than this from the nominal one is recorded as the server counted it.
 const SAME_LENGTH: f64 = 0.05;
 /// Above this share of cached prompt tokens the run measured no prefill.
@@ -174,6 +174,7 @@ fn artifact(measured: &MeasuredPoint<'_>) -> std::result::Result<Artifact, Strin
             ep: count("ep"),
             pp: count("pp"),
             attention_dp: count("attention_dp"),
+            context_parallel: count("context_parallel"),
             replicas: count("replicas"),
         },
         load: LoadPoint {

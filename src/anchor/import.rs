@@ -4,6 +4,7 @@
 //! guidellm (guidellm's own TPOT starts at the request and so contains TTFT; it is not used).
 
 use super::artifact::{Artifact, Figures, Layout, LoadPoint, SCHEMA};
+use super::harvest::MOST_FAILED;
 use super::regime::RegimeSignature;
 use crate::{Error, Result};
 use serde_json::Value;
@@ -85,6 +86,20 @@ fn document_runs(shown: &str, document: &Value) -> Result<Vec<Run>> {
                 "a run that is not complete",
                 "Measure again; nothing partial is an anchor",
             ));
+        }
+        for point in points {
+            let count = |key: &str| point["requests"][key].as_f64().unwrap_or_default();
+            let (sent, failed) = (count("sent"), count("sent") - count("ok"));
+            if failed > MOST_FAILED * sent {
+                let name = point["name"].as_str().unwrap_or("a point");
+                return Err(Error::input(
+                    shown,
+                    format!(
+                        "{name}: {failed} of {sent} requests had no success, and the rest had the engine to themselves"
+                    ),
+                    "Measure again at a load the engine serves",
+                ));
+            }
         }
         return Ok(points.iter().map(|point| measured(document, point)).collect());
     }

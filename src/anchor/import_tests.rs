@@ -3,7 +3,7 @@
 use super::*;
 
 fn facts() -> Facts {
-    let layout = Layout { tp: 2, ep: 1, pp: 1, attention_dp: 1, replicas: 1 };
+    let layout = Layout { tp: 2, ep: 1, pp: 1, attention_dp: 1, context_parallel: 1, replicas: 1 };
     Facts {
         regime: RegimeSignature { gpu: "mi355x".into(), engine: "vllm".into(), ..RegimeSignature::default() },
         layout,
@@ -106,4 +106,19 @@ fn bad_files_name_what_is_wrong() {
     );
     let wide = Facts { layout: Layout { ep: 3, ..facts().layout }, ..facts() };
     assert!(runs(VLLM, &wide).unwrap_err().to_string().contains("3 does not divide tp 2"));
+}
+
+#[test]
+fn a_run_of_which_much_failed_is_no_anchor() {
+    let run = |ok: u32| {
+        let document = serde_json::json!({"schema": "inferasim.measure/1", "complete": true, "model": "m", "points": [{
+            "name": "64x24-c4", "load": {"concurrency": 4}, "requests": {"sent": 200, "ok": ok},
+            "metrics": {"isl": {"mean": 64.0}, "osl": {"mean": 24.0}, "ttft_ms": {"mean": 9.0, "p50": 9.0},
+                "tpot_ms": {"mean": 3.0}}, "system": {"output_tok_s": 800.0}}]});
+        let asserted = Facts { prefix_caching: Some(false), ..facts() };
+        runs(&document.to_string(), &asserted)
+    };
+    assert_eq!(run(198).unwrap()[0].measured.tpot_ms, Some(3.0));
+    let refused = run(190).unwrap_err().to_string();
+    assert!(refused.contains("64x24-c4: 10 of 200 requests had no success"), "{refused}");
 }

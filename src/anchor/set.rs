@@ -251,7 +251,14 @@ fn drafts(label: &str) -> u32 {
 }
 
 fn layout(d: &Deployment) -> Layout {
-    Layout { tp: d.tp, ep: d.ep, pp: d.pp, attention_dp: d.attention_dp, replicas: d.replicas }
+    Layout {
+        tp: d.tp,
+        ep: d.ep,
+        pp: d.pp,
+        attention_dp: d.attention_dp,
+        context_parallel: d.context_parallel,
+        replicas: d.replicas,
+    }
 }
 
 fn load(concurrency: u32, workload: &Workload) -> LoadPoint {
@@ -327,6 +334,7 @@ fn observe(artifact: &Artifact, regime: &RegimeSignature, projector: &Projector)
         tp: l.tp,
         ep: l.ep,
         attention_dp: l.attention_dp,
+        context_parallel: l.context_parallel,
         pp: l.pp,
         replicas: l.replicas,
         concurrency: load.concurrency,

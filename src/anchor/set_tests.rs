@@ -25,7 +25,7 @@ fn artifact(id: &str, tp: u32, concurrency: u32, tpot_ms: f64) -> Artifact {
             engine: "vllm".into(),
             ..RegimeSignature::default()
         },
-        layout: Layout { tp, ep: 1, pp: 1, attention_dp: 1, replicas: 1 },
+        layout: Layout { tp, ep: 1, pp: 1, attention_dp: 1, context_parallel: 1, replicas: 1 },
         load: LoadPoint { concurrency, isl: 1024, osl: 1024, range_ratio: 1.0 },
         prefix_caching: None,
         launch: None,
@@ -39,6 +39,7 @@ fn deployment(projector: &Projector, tp: u32, concurrency: u32) -> Deployment {
         tp,
         ep: 1,
         attention_dp: 1,
+        context_parallel: 1,
         pp: 1,
         replicas: 1,
         concurrency,

@@ -40,6 +40,7 @@ impl Place {
             (a.ep, b.ep),
             (a.pp, b.pp),
             (a.attention_dp, b.attention_dp),
+            (a.context_parallel, b.context_parallel),
             (a.replicas, b.replicas),
             (p.concurrency, q.concurrency),
             (p.isl, q.isl),
@@ -165,7 +166,7 @@ pub(super) mod tests {
 
     pub fn place(tp: u32, concurrency: u32) -> Place {
         Place {
-            layout: Layout { tp, ep: 1, pp: 1, attention_dp: 1, replicas: 1 },
+            layout: Layout { tp, ep: 1, pp: 1, attention_dp: 1, context_parallel: 1, replicas: 1 },
             load: LoadPoint { concurrency, isl: 1024, osl: 101, range_ratio: 1.0 },
         }
     }

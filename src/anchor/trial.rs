@@ -85,7 +85,14 @@ fn same_formats(a: &Case, b: &Case) -> bool {
 fn place(case: &Case) -> Place {
     let (d, m) = (&case.deployment, &case.point);
     Place {
-        layout: Layout { tp: d.tp, ep: d.ep, pp: d.pp, attention_dp: d.attention_dp, replicas: d.replicas },
+        layout: Layout {
+            tp: d.tp,
+            ep: d.ep,
+            pp: d.pp,
+            attention_dp: d.attention_dp,
+            context_parallel: d.context_parallel,
+            replicas: d.replicas,
+        },
         load: LoadPoint {
             concurrency: m.concurrency,
             isl: m.isl.round() as u32,

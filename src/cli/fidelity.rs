@@ -8,7 +8,7 @@ use crate::anchor::score::{Errors, Score, Scored, score};
 use crate::anchor::transport::Rule;
 use crate::anchor::trial::{Trial, trials};
 use crate::cost::Calibration;
-use crate::report::fidelity::{self as report, About};
+use crate::report::fidelity::{self as report, About, Scores};
 use crate::report::open_loop as section;
 use crate::{Error, Result};
 use clap::Args;
@@ -29,6 +29,10 @@ pub struct FidelityArgs {
     /// Refit without the row's group (GPU, engine, model) before predicting it, in this many folds.
     #[arg(long, value_name = "FOLDS")]
     holdout_groups: Option<usize>,
+    /// Refit without the row's own configuration before predicting it, in this many folds; other rows of its group are
+    /// known, as for a combination that was measured at other points
+    #[arg(long, value_name = "FOLDS", conflicts_with_all = ["holdout_groups", "anchors"])]
+    holdout_rows: Option<usize>,
     /// Score anchors too: this many random points of each group no constant has seen, and 0, 1 and 3 where fewer; groups
     /// are left out in 8 folds unless --holdout-groups says otherwise
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -55,7 +59,11 @@ pub fn run(args: &FidelityArgs) -> Result<u8> {
     let points = measured::read(file)?;
     let prepared = prepare(&points, &calibration);
     let folds = args.holdout_groups.or(args.anchors.map(|_| FOLDS));
-    let mode = folds.map_or(Mode::Profile, |n| Mode::GroupsLeftOut(n.max(2)));
+    let mode = match (folds, args.holdout_rows) {
+        (Some(n), _) => Mode::GroupsLeftOut(n.max(2)),
+        (None, Some(n)) => Mode::RowsLeftOut(n.max(2)),
+        (None, None) => Mode::Profile,
+    };
     let scored = predict(&points, &prepared, &calibration, mode);
     if let Some(path) = &args.out {
         write_predictions(path, &scored)?;
@@ -71,9 +79,17 @@ pub fn run(args: &FidelityArgs) -> Result<u8> {
             mode: match mode {
                 Mode::Profile => "as fitted (rows may be among those it was fitted on)".to_string(),
                 Mode::GroupsLeftOut(n) => format!("refitted without each row's GPU, engine and model ({n} folds)"),
+                Mode::RowsLeftOut(n) => format!("refitted without each row's configuration ({n} folds)"),
             },
         };
-        report::write(folder, &about, &result, &scored, &trials)?;
+        // Beside whole groups left out: what the page's reader gets for combinations the calibration knows.
+        let known = match mode {
+            Mode::GroupsLeftOut(n) => {
+                Some(score(&predict(&points, &prepared, &calibration, Mode::RowsLeftOut(n.max(2)))))
+            }
+            _ => None,
+        };
+        report::write(folder, &about, &Scores { main: &result, known: known.as_ref() }, &scored, &trials)?;
         if !args.open_loop.is_empty() {
             report::write_open_loop(folder, &open_loop, &open_loop_command(args))?;
         }
@@ -139,6 +155,9 @@ fn command(args: &FidelityArgs, file: &str) -> String {
     }
     if let Some(folds) = args.holdout_groups {
         text += &format!(" --holdout-groups {folds}");
+    }
+    if let Some(folds) = args.holdout_rows {
+        text += &format!(" --holdout-rows {folds}");
     }
     if let Some(k) = args.anchors {
         text += &format!(" --anchors {k} --seeds {}", args.seeds);

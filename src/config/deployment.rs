@@ -18,6 +18,10 @@ pub struct Deployment {
     pub ep: u32,
     /// Attention-data-parallel groups inside the stage; 1 without.
     pub attention_dp: u32,
+    /// Ranks of an attention group over which each sequence's KV cache is spread in decode; 1 without. It divides the
+    /// ranks that would hold copies of the same KV heads otherwise.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub context_parallel: u32,
     /// Pipeline stages.
     pub pp: u32,
     /// Independent copies behind a router.
@@ -40,6 +44,14 @@ pub struct Deployment {
     /// Prompts are prefilled on a pool of their own; everything above describes the decode pool then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefill: Option<PrefillPool>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(ranks: &u32) -> bool {
+    *ranks == 1
 }
 
 /// Instances that only prefill; the KV cache then moves to a decode instance.
@@ -110,6 +122,7 @@ impl Deployment {
             tp: pool.tp,
             ep: pool.ep,
             attention_dp: pool.attention_dp,
+            context_parallel: 1,
             pp: 1,
             replicas: pool.instances,
             speculation: None,
@@ -128,7 +141,13 @@ impl Deployment {
 impl std::fmt::Display for Deployment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "tp {}", self.tp)?;
-        for (name, value) in [("ep", self.ep), ("attention_dp", self.attention_dp), ("pp", self.pp)] {
+        let beside_tp = [
+            ("ep", self.ep),
+            ("attention_dp", self.attention_dp),
+            ("context_parallel", self.context_parallel),
+            ("pp", self.pp),
+        ];
+        for (name, value) in beside_tp {
             if value > 1 {
                 write!(f, ", {name} {value}")?;
             }

@@ -17,6 +17,8 @@ pub struct Legality {
     /// Heads that attention ranks must share evenly.
     heads: BTreeSet<u32>,
     kv_heads: BTreeSet<u32>,
+    /// KV heads of each kind of attention over the whole context; a latent is one.
+    cached_heads: BTreeSet<u32>,
     experts: BTreeSet<u32>,
     expert_inters: BTreeSet<u32>,
     dense_inters: BTreeSet<u32>,
@@ -43,6 +45,7 @@ impl Legality {
             layers: model.architecture.layer_count(),
             heads: BTreeSet::new(),
             kv_heads: BTreeSet::new(),
+            cached_heads: BTreeSet::new(),
             experts: BTreeSet::new(),
             expert_inters: BTreeSet::new(),
             dense_inters: BTreeSet::new(),
@@ -62,9 +65,13 @@ impl Legality {
                 Mixer::Gqa(gqa) => {
                     rules.heads.insert(gqa.heads);
                     rules.kv_heads.insert(gqa.kv_heads);
+                    if gqa.window.is_none() {
+                        rules.cached_heads.insert(gqa.kv_heads);
+                    }
                 }
                 Mixer::Mla(mla) => {
                     rules.heads.insert(mla.heads);
+                    rules.cached_heads.insert(1);
                 }
                 Mixer::Linear(linear) => {
                     rules.heads.insert(linear.value_heads);
@@ -102,6 +109,8 @@ impl Legality {
         let mut broken = Vec::new();
         for (knob, value) in
             [("tp", d.tp), ("ep", d.ep), ("attention_dp", d.attention_dp), ("pp", d.pp), ("replicas", d.replicas)]
+                .into_iter()
+                .chain([("context_parallel", d.context_parallel)])
         {
             if value == 0 {
                 broken.push(Violation::Zero { knob });
@@ -207,6 +216,10 @@ impl Legality {
                 broken.push(Violation::KvHeads { attention_tp: width, kv_heads, allowed });
             }
         }
+        let copies = self.cached_heads.iter().map(|kv_heads| (width / kv_heads).max(1)).min().unwrap_or(1);
+        if !copies.is_multiple_of(d.context_parallel) {
+            broken.push(Violation::ContextParallel { ranks: d.context_parallel, copies });
+        }
     }
 
     fn feed_forward(&self, d: &Deployment, broken: &mut Vec<Violation>) {
@@ -261,11 +274,13 @@ fn block_width(format: WeightFormat) -> u32 {
 mod tests;
 
 /// Engines run NVFP4 on NVIDIA GPUs only, and MXFP4 with quantised activations (Quark builds) on GPUs of AMD with fp4
-/// units only; MXFP4 as a storage format for experts with biases (gpt-oss) runs everywhere.
+/// units only; MXFP4 as a storage format for experts with biases (gpt-oss) runs everywhere. 32-bit weights have a price
+/// on probed devices only.
 fn has_kernels(model: &Model, formats: &Formats, family: GpuFamily) -> bool {
     let stored_only = model.architecture.layers.iter().any(|g| matches!(&g.ffn, Ffn::Moe(moe) if moe.bias));
     let used = [formats.attention, formats.dense, formats.experts, formats.shared];
     used.iter().all(|format| match format {
+        WeightFormat::F32 => family == GpuFamily::Local,
         WeightFormat::Nvfp4 => !family.is_amd(),
         WeightFormat::Mxfp4 => stored_only || family == GpuFamily::Gfx950,
         _ => true,

@@ -74,6 +74,7 @@ fn deployment(tp: u32, ep: u32, dtype: &str) -> Deployment {
         tp,
         ep,
         attention_dp: 1,
+        context_parallel: 1,
         pp: 1,
         replicas: 1,
         concurrency: 16,

@@ -53,6 +53,13 @@ pub enum Violation {
         /// Ranks.
         tp: u32,
     },
+    /// Decode context parallelism over ranks that hold no copies of each other's KV cache.
+    ContextParallel {
+        /// Ranks a sequence's cache is spread over.
+        ranks: u32,
+        /// Ranks with the same KV heads.
+        copies: u32,
+    },
     /// Expert parallelism on a model without experts.
     NoExperts {
         /// Groups.
@@ -136,6 +143,7 @@ impl Violation {
             Violation::Heads { .. } => "tp does not divide the attention heads",
             Violation::KvHeads { .. } => "tp fits neither way on the KV heads",
             Violation::AttentionDp { .. } => "attention_dp does not divide tp",
+            Violation::ContextParallel { .. } => "context_parallel does not divide the copies of the KV cache",
             Violation::NoExperts { .. } => "ep on a model without experts",
             Violation::ExpertRanks { .. } => "ep does not divide tp",
             Violation::Experts { .. } => "ep does not divide the experts",
@@ -160,6 +168,7 @@ impl Violation {
                 format!("Use {}.", listed(allowed))
             }
             Violation::AttentionDp { tp, .. } => format!("Use {}.", listed(&divisors(*tp, *tp))),
+            Violation::ContextParallel { copies, .. } => format!("Use {}.", listed(&divisors(*copies, *copies))),
             Violation::NoExperts { .. } => "Use ep 1.".to_string(),
             Violation::ExpertRanks { tp, .. } => format!("Use {}.", listed(&divisors(*tp, *tp))),
             Violation::Experts { ep, experts } => format!("Use {}.", listed(&divisors(*experts, (*ep).max(8)))),
@@ -190,6 +199,7 @@ impl Violation {
             self,
             Violation::Heads { .. }
                 | Violation::KvHeads { .. }
+                | Violation::ContextParallel { .. }
                 | Violation::NoExperts { .. }
                 | Violation::Experts { .. }
                 | Violation::Inter { .. }
@@ -221,6 +231,12 @@ impl fmt::Display for Violation {
             }
             Violation::AttentionDp { attention_dp, tp } => {
                 write!(f, "attention_dp {attention_dp} does not divide tp {tp}")
+            }
+            Violation::ContextParallel { ranks, copies: 1 } => {
+                write!(f, "context_parallel {ranks}, but no two ranks hold the same KV heads")
+            }
+            Violation::ContextParallel { ranks, copies } => {
+                write!(f, "context_parallel {ranks} does not divide the {copies} ranks that hold the same KV heads")
             }
             Violation::NoExperts { ep } => write!(f, "ep {ep}, but the model has no routed experts"),
             Violation::ExpertRanks { ep, tp } => write!(f, "ep {ep} does not divide tp {tp}"),

@@ -33,6 +33,8 @@ pub struct DecodeAttention {
     /// Values read per sequence and context token on this rank; 0 for a recurrent state.
     pub values_per_token: f64,
     sequences_divisor: f64,
+    /// Ranks that hold a part of each sequence's context.
+    context_divisor: f64,
     floor: f64,
     /// µs per sequence and context token read, and the same at peak bandwidth.
     per_token: (f64, f64),
@@ -134,6 +136,7 @@ impl DecodeAttention {
             exact: found.exact,
             values_per_token: shape.values_per_token,
             sequences_divisor: groups,
+            context_divisor: 1.0,
             floor: c.floor_us,
             per_token: (bytes / (c.hbm_share * silicon.bandwidth), bytes / silicon.bandwidth),
             split: c.split * silicon.units * SPLIT_TOKENS / shape.streams,
@@ -159,6 +162,7 @@ impl DecodeAttention {
             exact: false,
             values_per_token: 0.0,
             sequences_divisor: groups,
+            context_divisor: 1.0,
             floor: STATE_FLOOR,
             per_token: (0.0, 0.0),
             split: 0.0,
@@ -170,9 +174,14 @@ impl DecodeAttention {
         }
     }
 
+    /// The same where `ranks` ranks hold a part of the context each (decode context parallelism).
+    pub fn spread_over(self, ranks: f64) -> Self {
+        Self { context_divisor: ranks, ..self }
+    }
+
     /// Sequences of an instance with `sequences` that this rank works on, and the tokens of each it reads.
     pub fn share(&self, sequences: f64, context: f64) -> (f64, f64) {
-        ((sequences / self.sequences_divisor).max(1.0), context.min(self.longest))
+        ((sequences / self.sequences_divisor).max(1.0), context.min(self.longest) / self.context_divisor)
     }
 
     /// Both arms of all layers, µs; index and state traffic is beside them.
@@ -182,7 +191,7 @@ impl DecodeAttention {
         Arms {
             memory: if tokens > 0.0 { self.per_token.0 * (tokens + self.split) } else { 0.0 },
             compute: self.flop.0 * tokens * queries,
-            beside: self.index.0 * b * context + self.state.0 * b,
+            beside: self.index.0 * b * context / self.context_divisor + self.state.0 * b,
             overlap: self.overlap,
         }
         .of(self.count)
@@ -190,16 +199,16 @@ impl DecodeAttention {
 
     /// Time with `sequences` in the instance, each with `context` tokens and `queries` new tokens a step.
     pub fn time(&self, sequences: f64, context: f64, queries: f64) -> OpTime {
-        let b = (sequences / self.sequences_divisor).max(1.0);
-        let read = context.min(self.longest);
+        let (b, read) = self.share(sequences, context);
         let tokens = b * read;
+        let indexed = b * context / self.context_divisor;
         let memory = self.per_token.0 * (tokens + self.split) * f64::from(u8::from(tokens > 0.0));
         let flop = self.flop.0 * tokens * queries;
-        let index = self.index.0 * b * context;
+        let index = self.index.0 * indexed;
         OpTime {
             floor: self.floor,
             variable: join(memory, flop, self.overlap) + index + self.state.0 * b,
-            memory_roof: self.per_token.1 * tokens + self.index.1 * b * context + self.state.1 * b,
+            memory_roof: self.per_token.1 * tokens + self.index.1 * indexed + self.state.1 * b,
             compute_roof: 0.0,
         }
         .above_roof()

@@ -7,10 +7,10 @@ use crate::target::{Gpu, GpuFamily};
 
 /// `(tokens × k) · (k × n)`, `count` times a step; shapes are the rank's own.
 ///
-/// `t_mem = (N·K·w + M·K·a + 2·M·N) / (share · bandwidth)`,
+/// `t_mem = (N·K·w + M·K·a + o·M·N) / (share · bandwidth)`,
 /// `t_flop = 2·max(M, 16)·N·K / (share · peak) + wave · 2·tile(M)·128·K / (peak / units)`: rows are padded to a matrix
 /// instruction, and a share of one partial wave of tiles is paid. Form and constants: fit on tuned kernel times, see
-/// the table.
+/// the table. On a probed device the time is that of the timed numbers of rows, straight between them.
 #[derive(Debug, Clone)]
 pub struct Gemm {
     /// What it computes.
@@ -35,6 +35,8 @@ pub struct Gemm {
     overlap: f64,
     memory_roof: (f64, f64),
     compute_roof: f64,
+    /// Rows and the time they take, µs, where a probe timed them one by one.
+    timed: Vec<(f64, f64)>,
 }
 
 /// Largest row tile.
@@ -47,6 +49,16 @@ fn least_rows(family: GpuFamily) -> f64 {
     if family == GpuFamily::Local { 1.0 } else { MIN_ROWS }
 }
 
+/// Straight line between the neighbours of `x`; the first value below the first, the last slope beyond the last.
+fn between(points: &[(f64, f64)], x: f64) -> f64 {
+    let after = points.partition_point(|p| p.0 < x).clamp(1, points.len().max(2) - 1);
+    match (points.get(after - 1), points.get(after)) {
+        (Some(a), Some(b)) => a.1 + (b.1 - a.1) * (x.max(a.0) - a.0) / (b.0 - a.0),
+        (Some(only), None) => only.1 * (x / only.0).max(1.0),
+        _ => 0.0,
+    }
+}
+
 fn tile(rows: f64) -> f64 {
     let rows = rows.clamp(MIN_ROWS, MAX_TILE) as u32;
     f64::from(rows.next_power_of_two())
@@ -56,6 +68,8 @@ fn tile(rows: f64) -> f64 {
 fn kernel(format: WeightFormat, gpu: &Gpu, silicon: &Silicon) -> (&'static str, f64, f64, bool) {
     let family = gpu.family;
     match format {
+        // Of a probed device alone, whose peak is that of the format it computes in.
+        WeightFormat::F32 => ("f32", 4.0, silicon.bf16, true),
         WeightFormat::Bf16 => ("bf16", 2.0, silicon.bf16, true),
         WeightFormat::Fp8 => ("fp8", 1.0, silicon.fp8, true),
         WeightFormat::Int8 => match family {
@@ -92,13 +106,15 @@ impl Gemm {
             format!("{neighbour}|{dtype}"),
             format!("{neighbour}|bf16"),
         ];
-        // bf16 must not fall back to fp8b: skip that rung.
-        let wanted: Vec<String> = wanted.into_iter().filter(|w| !(dtype == "bf16" && w.ends_with("fp8b"))).collect();
+        // Wide formats must not fall back to fp8b: skip that rung.
+        let wide = dtype == "bf16" || dtype == "f32";
+        let wanted: Vec<String> = wanted.into_iter().filter(|w| !(wide && w.ends_with("fp8b"))).collect();
         let found: Found<'_, _> = first(&tables.gemm, |c| &c.key, &wanted, own && own_gpu)
             .unwrap_or(Found { curve: &tables.gemm[0], exact: false });
         let curve = found.curve;
         let bytes_w = format.bytes();
-        let memory_bytes = (n * k * bytes_w, k * activation + 2.0 * n);
+        // The output has 16 bits, or the 32 of a product in f32.
+        let memory_bytes = (n * k * bytes_w, k * activation + activation.max(2.0) * n);
         let bandwidth = curve.hbm_share * silicon.bandwidth;
         Self {
             name,
@@ -108,7 +124,7 @@ impl Gemm {
             table: curve.key.clone(),
             exact: found.exact,
             token_divisor: 1.0,
-            floor: curve.floor_us + curve.ramp_us * (k / 1024.0).sqrt(),
+            floor: if curve.by_rows.is_empty() { curve.floor_us + curve.ramp_us * (k / 1024.0).sqrt() } else { 0.0 },
             memory: (memory_bytes.0 / bandwidth, memory_bytes.1 / bandwidth),
             flop: 2.0 * n * k / (curve.peak_share * peak),
             wave: curve.wave * 2.0 * 128.0 * k / (peak / silicon.units),
@@ -116,6 +132,7 @@ impl Gemm {
             overlap: curve.overlap,
             memory_roof: (memory_bytes.0 / silicon.bandwidth, memory_bytes.1 / silicon.bandwidth),
             compute_roof: 2.0 * n * k / peak,
+            timed: curve.by_rows.iter().map(|t| (t.rows, t.time(n, k))).collect(),
         }
     }
 
@@ -130,19 +147,27 @@ impl Gemm {
         (tokens / self.token_divisor).max(1.0)
     }
 
+    /// Memory and compute arm of one product, µs. Where rows were timed, what the fewest take counts as memory.
+    fn pair(&self, rows: f64) -> (f64, f64) {
+        match self.timed.first() {
+            Some((_, least)) => (*least, (between(&self.timed, rows) - least).max(0.0)),
+            None => {
+                (self.memory.0 + self.memory.1 * rows, self.flop * rows.max(self.least_rows) + self.wave * tile(rows))
+            }
+        }
+    }
+
     /// Both arms of all `count` products, µs.
     pub fn arms(&self, tokens: f64) -> Arms {
         let rows = self.rows(tokens);
-        let memory = self.memory.0 + self.memory.1 * rows;
-        let compute = self.flop * rows.max(self.least_rows) + self.wave * tile(rows);
+        let (memory, compute) = self.pair(rows);
         Arms { memory, compute, beside: 0.0, overlap: self.overlap }.of(self.count)
     }
 
     /// Time for a step of `tokens` tokens over the instance, all `count` products together.
     pub fn time(&self, tokens: f64) -> OpTime {
         let rows = self.rows(tokens);
-        let memory = self.memory.0 + self.memory.1 * rows;
-        let flop = self.flop * rows.max(self.least_rows) + self.wave * tile(rows);
+        let (memory, flop) = self.pair(rows);
         OpTime {
             floor: self.floor,
             variable: join(memory, flop, self.overlap),
@@ -151,5 +176,19 @@ impl Gemm {
         }
         .above_roof()
             * self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timed_rows_are_joined_by_straight_lines() {
+        let timed = [(1.0, 10.0), (2.0, 30.0), (10.0, 46.0)];
+        for (rows, expected) in [(1.0, 10.0), (0.5, 10.0), (1.5, 20.0), (2.0, 30.0), (6.0, 38.0), (20.0, 66.0)] {
+            assert!((between(&timed, rows) - expected).abs() < 1e-9, "{rows}");
+        }
+        assert_eq!(between(&timed[..1], 3.0), 30.0);
     }
 }

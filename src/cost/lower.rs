@@ -42,6 +42,8 @@ pub struct Ops {
     pub prefill: Vec<PrefillAttention>,
     /// All-reduces.
     pub collectives: Vec<AllReduce>,
+    /// Exchanges of decode context parallelism; prefill has none.
+    pub exchanges: Vec<AllReduce>,
     /// Pipeline hand-over.
     pub hand_over: HandOver,
     /// Layer counts.
@@ -59,6 +61,7 @@ struct Lowering<'a> {
     formats: &'a Formats,
     silicon: Silicon,
     deployment: &'a Deployment,
+    expert_imbalance: f64,
     hidden: f64,
     /// Ranks of a stage.
     width: f64,
@@ -66,6 +69,8 @@ struct Lowering<'a> {
     attention_width: f64,
     /// Attention-data-parallel groups.
     groups: f64,
+    /// Ranks a sequence's context is spread over in decode.
+    context: f64,
     /// Ranks that share a dense MLP, a shared expert or the LM head, and the groups that each do so for their own
     /// tokens: vLLM keeps them inside an attention group, the others spread them over the stage.
     dense_width: f64,
@@ -73,7 +78,9 @@ struct Lowering<'a> {
     ops: Ops,
 }
 
-/// Lowers a model on a layout. The layout must be legal.
+/// Lowers a model on a layout. The layout must be legal. `expert_imbalance`: routed tokens of the busiest expert group
+/// over the mean group's.
+#[allow(clippy::too_many_arguments)]
 pub fn lower(
     architecture: &Architecture,
     formats: &Formats,
@@ -81,6 +88,7 @@ pub fn lower(
     engine: EngineFamily,
     tables: &OpTables,
     deployment: &Deployment,
+    expert_imbalance: f64,
 ) -> Ops {
     let hidden = f64::from(architecture.hidden);
     let mut l = Lowering {
@@ -90,10 +98,12 @@ pub fn lower(
         formats,
         silicon: Silicon::of(&target.gpu),
         deployment,
+        expert_imbalance,
         hidden,
         width: f64::from(deployment.tp),
         attention_width: f64::from(deployment.attention_tp()),
         groups: f64::from(deployment.attention_dp),
+        context: f64::from(deployment.context_parallel),
         dense_width: f64::from(if engine == EngineFamily::Vllm { deployment.attention_tp() } else { deployment.tp }),
         dense_groups: f64::from(if engine == EngineFamily::Vllm { deployment.attention_dp } else { 1 }),
         ops: Ops {
@@ -102,6 +112,7 @@ pub fn lower(
             decode: Vec::new(),
             prefill: Vec::new(),
             collectives: Vec::new(),
+            exchanges: Vec::new(),
             hand_over: HandOver::compile(&target.node, deployment.pp, deployment.tp, hidden),
             kinds: LayerKinds::default(),
             layers: f64::from(architecture.layer_count()),
@@ -215,7 +226,22 @@ impl Lowering<'_> {
             self.deployment.kv_dtype,
             self.groups,
         );
-        self.ops.decode.push(op);
+        let whole = shape.longest.is_finite() && !latent && shape.index_bytes == 0.0;
+        self.ops.decode.push(if whole { op } else { op.spread_over(self.context) });
+    }
+
+    /// Decode context parallelism: each rank attends with the heads of its whole group to its part of the context. The
+    /// queries are gathered and the outputs reduced (`values` per token of one rank's heads, in and out together); each
+    /// moves what half an all-reduce of the group's values would.
+    fn context_exchange(&mut self, count: f64, values: f64) {
+        let ranks = self.deployment.context_parallel;
+        if ranks == 1 {
+            return;
+        }
+        let width = values * self.context / 4.0;
+        let (gpu, node) = (&self.target.gpu, &self.target.node);
+        let op = AllReduce::compile(self.tables, gpu, node, self.engine, 2.0 * count, ranks, width, self.groups);
+        self.ops.exchanges.extend(op);
     }
 
     fn prefill(&mut self, count: f64, heads: f64, dims: f64, longest: f64) {
@@ -236,7 +262,8 @@ impl Lowering<'_> {
             Some(w) => ("window attention", f64::from(w) + 1.0),
             None => ("full attention", f64::INFINITY),
         };
-        let mut shape = DecodeShape::gqa(heads, kv_heads, d, dv, longest);
+        let spread = if a.window.is_some() { 1.0 } else { self.context };
+        let mut shape = DecodeShape::gqa(heads * spread, kv_heads, d, dv, longest);
         let mut prefill_longest = a.window.map_or(f64::INFINITY, f64::from);
         if let Some(index) = &a.indexer {
             let top_k = f64::from(index.top_k);
@@ -246,6 +273,9 @@ impl Lowering<'_> {
             self.ops.kinds.index += count;
         }
         self.decode(name, count, false, shape);
+        if a.window.is_none() {
+            self.context_exchange(count, heads * (d + dv));
+        }
         self.prefill(count, heads, d + dv, prefill_longest);
         self.ops.kinds.gqa += count;
     }
@@ -280,7 +310,9 @@ impl Lowering<'_> {
                 self.attention_gemm("index key and weights", count, (d + h, self.hidden));
             }
         }
-        self.decode("latent attention", count, true, DecodeShape::mla(heads, latent, rope, longest, bytes));
+        let shape = DecodeShape::mla(heads * self.context, latent, rope, longest, bytes);
+        self.decode("latent attention", count, true, shape);
+        self.context_exchange(count, heads * (2.0 * latent + rope));
         self.prefill(count, heads, nope + rope + v, longest);
         self.ops.kinds.mla += count;
     }
@@ -325,10 +357,15 @@ impl Lowering<'_> {
                 self.ops.kinds.dense += count;
             }
             Ffn::Moe(moe) => {
-                self.gemm("router", count, (f64::from(moe.experts), self.hidden), WeightFormat::Bf16);
+                let format = match self.formats.attention {
+                    WeightFormat::F32 => WeightFormat::F32,
+                    _ => WeightFormat::Bf16,
+                };
+                self.gemm("router", count, (f64::from(moe.experts), self.hidden), format);
                 let shards = ExpertShards {
                     groups: f64::from(self.deployment.ep),
                     ranks_per_group: self.width / f64::from(self.deployment.ep),
+                    imbalance: self.expert_imbalance,
                 };
                 let op = MoeOp::compile(
                     self.tables,

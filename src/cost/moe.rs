@@ -43,10 +43,6 @@ pub struct MoeOp {
     roof: (f64, f64, f64),
 }
 
-/// Hottest expert group above the mean, as a share, where experts are spread over groups. Assumed; serving data does
-/// not determine it (dropping it changes held-out errors by 0.3 points at most).
-const GROUP_IMBALANCE: f64 = 0.1;
-
 /// Table source names, in order of preference, of an engine on a GPU family.
 fn sources(engine: EngineFamily, gpu: GpuFamily) -> &'static [&'static str] {
     match (gpu.is_amd(), engine, gpu) {
@@ -62,6 +58,7 @@ fn sources(engine: EngineFamily, gpu: GpuFamily) -> &'static [&'static str] {
 fn formats(moe: &Moe, format: WeightFormat, gpu: GpuFamily, s: &Silicon) -> (&'static [&'static str], f64, f64) {
     let amd = gpu.is_amd();
     match format {
+        WeightFormat::F32 => (&["f32"], 4.0, s.bf16),
         WeightFormat::Bf16 => (if amd { &["bf16"] } else { &["bf16", "bfloat16"] }, 2.0, s.bf16),
         WeightFormat::Fp8 | WeightFormat::Int8 => (if amd { &["fp8", "fp8b"] } else { &["fp8"] }, 1.0, s.fp8),
         WeightFormat::Fp8Block | WeightFormat::Mxfp8 => (if amd { &["fp8b"] } else { &["fp8_block"] }, 1.0, s.fp8),
@@ -89,6 +86,8 @@ pub struct ExpertShards {
     pub groups: f64,
     /// Ranks that share one expert.
     pub ranks_per_group: f64,
+    /// Routed tokens of the busiest group over the mean group's; counts where there are several.
+    pub imbalance: f64,
 }
 
 impl MoeOp {
@@ -130,7 +129,7 @@ impl MoeOp {
         let inter = f64::from(moe.inter) / shards.ranks_per_group;
         let matrices = if moe.gated { 3.0 } else { 2.0 };
         let expert_bytes = matrices * hidden * inter * format.bytes();
-        let row_bytes = 2.0 * hidden * activation + matrices * inter * activation + 2.0 * hidden;
+        let row_bytes = 2.0 * hidden * activation + matrices * inter * activation + activation.max(2.0) * hidden;
         let row_flops = 2.0 * matrices * hidden * inter;
         let bandwidth = curve.hbm_share * silicon.bandwidth;
         Self {
@@ -151,7 +150,7 @@ impl MoeOp {
             min_rows: curve.min_rows,
             overlap: curve.overlap,
             widen: (inter + curve.extra_inter) / inter,
-            imbalance: if shards.groups > 1.0 { 1.0 + GROUP_IMBALANCE } else { 1.0 },
+            imbalance: if shards.groups > 1.0 { shards.imbalance } else { 1.0 },
             roof: (expert_bytes / silicon.bandwidth, row_bytes / silicon.bandwidth, row_flops / peak),
         }
     }

@@ -126,6 +126,8 @@ pub struct PrefillWork {
     pub kinds: LayerKinds,
     /// Least time by the datasheet, ms.
     pub roof: f64,
+    /// Copying the prompt's cached part in from host memory, beside the steps of others, ms.
+    pub copied_ms: f64,
 }
 
 /// The variable work of prefill over the same step without it, ms.
@@ -152,7 +154,7 @@ impl PrefillWork {
         let increment = (increment / 1e3).max(0.0);
         PrefillTime {
             increment,
-            alone: (alone / 1e3).max(increment).max(self.roof),
+            alone: (alone / 1e3).max(increment).max(self.roof) + self.copied_ms,
             fixed: self.chunks * (c.prefill_fixed_ms + c.prefill_floor_share * step_floors / 1e3),
         }
     }
@@ -204,7 +206,7 @@ impl StepCost {
             gemm: self.gemm(tokens),
             moe: self.moe(tokens),
             attention: self.attention(sequences, context, queries),
-            collectives: self.collectives(tokens),
+            collectives: self.ops.exchanges.iter().map(|e| e.time(tokens)).fold(self.collectives(tokens), |a, b| a + b),
             kinds: self.ops.kinds,
             sequences,
         }
@@ -238,6 +240,7 @@ impl StepCost {
             floors: one.floors(),
             kinds: self.ops.kinds,
             roof: (chunks * (roof(&gemm) + roof(&moe)) + prompts / groups * attention.compute_roof) / 1e3,
+            copied_ms: 0.0,
         }
     }
 
@@ -269,6 +272,7 @@ impl StepCost {
             floors: running.floors(),
             kinds: self.ops.kinds,
             roof: (chunks * (roof(&gemm) + roof(&moe)) + attention.compute_roof) / 1e3,
+            copied_ms: 0.0,
         }
     }
 
@@ -291,6 +295,7 @@ impl StepCost {
             floors: self.decode_work(prompts, new, 1.0).floors(),
             kinds: self.ops.kinds,
             roof: (roof(&gemm) + roof(&moe) + attention.compute_roof) / 1e3,
+            copied_ms: 0.0,
         };
         let time = work.time(&self.constants);
         time.alone + time.fixed

@@ -79,11 +79,12 @@ impl OpTables {
         let Some(own) = own else { return Ok(Cow::Borrowed(built_in)) };
         let mut tables = built_in.clone();
         let keyed = |curve: &Curve, key: String| Curve { key, ..curve.clone() };
-        tables.gemm.insert(0, keyed(&own.gemm, format!("{LOCAL}|bf16")));
+        let format = own.format;
+        tables.gemm.insert(0, keyed(&own.gemm, format!("{LOCAL}|{format}")));
         if let Some(moe) = &own.moe {
-            tables.moe.insert(0, keyed(moe, format!("{LOCAL}|{WORKLOAD}|bf16")));
+            tables.moe.insert(0, keyed(moe, format!("{LOCAL}|{WORKLOAD}|{format}")));
         }
-        tables.decode_attention.insert(0, keyed(&own.decode_attention, format!("{LOCAL}|{WORKLOAD}|bf16")));
+        tables.decode_attention.insert(0, keyed(&own.decode_attention, format!("{LOCAL}|{WORKLOAD}|{format}")));
         tables.prefill_attention.insert(0, keyed(&own.prefill_attention, LOCAL.into()));
         Ok(Cow::Owned(tables))
     }

@@ -9,6 +9,7 @@ fn deployment() -> Deployment {
         tp: 8,
         ep: 8,
         attention_dp: 8,
+        context_parallel: 1,
         pp: 1,
         replicas: 1,
         concurrency: 256,

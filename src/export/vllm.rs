@@ -10,6 +10,7 @@ pub(super) fn launch(request: &LaunchRequest<'_>) -> Launch {
     command
         .option("--tensor-parallel-size", d.attention_tp())
         .option_if(d.attention_dp > 1, "--data-parallel-size", d.attention_dp)
+        .option_if(d.context_parallel > 1, "--decode-context-parallel-size", d.context_parallel)
         .option_if(d.pp > 1, "--pipeline-parallel-size", d.pp)
         .word_if(d.ep > 1, "--enable-expert-parallel")
         .option("--max-model-len", request.max_model_len)

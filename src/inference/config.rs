@@ -1,6 +1,7 @@
 //! What does the workload run? A typed configuration, every key known, every figure in range.
 
 use crate::catalog::Document;
+use crate::model::{KvFormat, WeightFormat};
 use crate::{Error, Result, yaml};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,29 @@ pub enum Device {
     Rocm,
 }
 
+impl Device {
+    /// The device a result names (`cpu`, `cuda:0` …).
+    pub fn of_name(name: &str) -> Self {
+        match name.split(':').next() {
+            Some("cuda") => Device::Cuda,
+            Some("rocm") => Device::Rocm,
+            _ => Device::Cpu,
+        }
+    }
+
+    /// Kind of device this build runs it on.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Device::Cpu => "cpu",
+            Device::Cuda => "cuda",
+            Device::Rocm => "rocm",
+            Device::Auto if cfg!(feature = "cuda") => "cuda",
+            Device::Auto if cfg!(feature = "rocm") => "rocm",
+            Device::Auto => "cpu",
+        }
+    }
+}
+
 /// Number format of weights, activations and KV cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dtype {
@@ -59,6 +83,35 @@ impl Dtype {
             Dtype::Bfloat16 => "bfloat16",
             Dtype::Float16 => "float16",
             Dtype::Float32 => "float32",
+        }
+    }
+
+    /// The format of a word, as [`Dtype::word`] spells it.
+    pub fn of_word(word: &str) -> Option<Self> {
+        [Dtype::Bfloat16, Dtype::Float16, Dtype::Float32].into_iter().find(|d| d.word() == word)
+    }
+
+    /// Format in which a device (`cpu`, `cuda:0` …) holds and computes values of this one.
+    ///
+    /// A processor has no 16-bit units worth the name, so 16-bit weights, rounded to their format once, are widened
+    /// when the model is built rather than at every step.
+    pub fn held_on(self, device: &str) -> Self {
+        if device.split(':').next() == Some("cpu") { Dtype::Float32 } else { self }
+    }
+
+    /// How the projector prices weights in this format.
+    pub fn weight_format(self) -> WeightFormat {
+        match self {
+            Dtype::Bfloat16 | Dtype::Float16 => WeightFormat::Bf16,
+            Dtype::Float32 => WeightFormat::F32,
+        }
+    }
+
+    /// How the projector prices a cache in this format.
+    pub fn kv_format(self) -> KvFormat {
+        match self {
+            Dtype::Bfloat16 | Dtype::Float16 => KvFormat::Bf16,
+            Dtype::Float32 => KvFormat::F32,
         }
     }
 

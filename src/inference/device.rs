@@ -3,8 +3,8 @@
 use super::clock::Clock;
 use super::config::{Device, Dtype};
 use crate::{Error, Result};
+use burn_tensor::DType;
 use burn_tensor::backend::Backend;
-use burn_tensor::{DType, FloatDType};
 
 /// Work that runs on whichever backend is chosen.
 pub trait Task {
@@ -32,6 +32,11 @@ pub struct Place<B: Backend> {
 }
 
 impl<B: Backend> Place<B> {
+    /// Format in which the device holds values of a number format.
+    pub fn held(&self, dtype: Dtype) -> Dtype {
+        dtype.held_on(&self.name)
+    }
+
     /// Waits for the device and reads the clock, seconds.
     ///
     /// # Errors
@@ -59,15 +64,6 @@ pub fn dtype_of(dtype: Dtype) -> DType {
         Dtype::Bfloat16 => DType::BF16,
         Dtype::Float16 => DType::F16,
         Dtype::Float32 => DType::F32,
-    }
-}
-
-/// The same for casts.
-pub fn float_of(dtype: Dtype) -> FloatDType {
-    match dtype {
-        Dtype::Bfloat16 => FloatDType::BF16,
-        Dtype::Float16 => FloatDType::F16,
-        Dtype::Float32 => FloatDType::F32,
     }
 }
 

@@ -1,13 +1,13 @@
 //! The workload's decoder as a model the projector reads.
 
-use super::config::{Config, Dtype, ModelKind, ModelShape};
-use crate::model::{Architecture, Checkpoint, Ffn, Formats, Gqa, LayerGroup, Mixer, Model, Moe, WeightFormat};
+use super::config::{Config, ModelKind, ModelShape};
+use crate::model::{Architecture, Checkpoint, Ffn, Formats, Gqa, LayerGroup, Mixer, Model, Moe};
 use crate::{Error, Result};
 
-/// Model preset of a configuration's decoder.
+/// Model preset of a configuration's decoder, in the format its device holds.
 ///
 /// # Errors
-/// A topology or number format the projector has no formulas for, and a shape beyond 32 bits.
+/// A topology the projector has no formulas for, and a shape beyond 32 bits.
 pub fn model_of(config: &Config) -> Result<Model> {
     let shape = &config.model;
     if shape.kind != ModelKind::DecoderTransformer {
@@ -17,19 +17,12 @@ pub fn model_of(config: &Config) -> Result<Model> {
             "Use model.kind: decoder_transformer",
         ));
     }
-    if config.dtype == Dtype::Float32 {
-        return Err(Error::input(
-            "dtype: float32",
-            "the projector prices weights of 16 bits and fewer",
-            "Use dtype: bfloat16 or float16",
-        ));
-    }
-    let format = WeightFormat::Bf16;
+    let format = config.dtype.held_on(config.device.kind()).weight_format();
     let formats = Formats { embedding: format, lm_head: format, ..Formats::uniform(format) };
     let name = name_of(shape);
     Ok(Model {
         architecture: architecture(shape, &name)?,
-        checkpoints: vec![Checkpoint { dtype: "bf16".into(), id: name, formats }],
+        checkpoints: vec![Checkpoint { dtype: format.to_string(), id: name, formats }],
         published: None,
         aliases: Vec::new(),
         source: "configuration of the local inference workload".into(),
@@ -95,6 +88,7 @@ fn architecture(shape: &ModelShape, name: &str) -> Result<Architecture> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::config::Device;
     use super::*;
 
     #[test]
@@ -114,7 +108,14 @@ mod tests {
     fn what_the_projector_cannot_price_is_refused() {
         let mlp = Config { model: ModelShape { kind: ModelKind::Mlp, ..Default::default() }, ..Default::default() };
         assert!(model_of(&mlp).unwrap_err().to_string().contains("decoder_transformer"));
-        let wide = Config { dtype: Dtype::Float32, ..Default::default() };
-        assert!(model_of(&wide).unwrap_err().to_string().contains("bfloat16"));
+    }
+
+    #[test]
+    fn weights_are_priced_in_the_format_their_device_holds() {
+        let dtype = |device| {
+            let config = Config { device, ..Default::default() };
+            model_of(&config).unwrap().checkpoints.remove(0).dtype
+        };
+        assert_eq!((dtype(Device::Cpu).as_str(), dtype(Device::Cuda).as_str()), ("f32", "bf16"));
     }
 }

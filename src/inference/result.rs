@@ -48,8 +48,10 @@ pub struct Metrics {
     pub threads: Option<usize>,
     /// Clock of the times.
     pub clock: Clock,
-    /// Number format.
+    /// Number format the weights are rounded to.
     pub dtype: String,
+    /// Number format in which the device holds weights, activations and cache and computes.
+    pub computed_in: String,
     /// Topology.
     pub model_kind: String,
     /// Parameters of the model.

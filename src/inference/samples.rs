@@ -1,6 +1,7 @@
 //! What a probe timed, and the closed forms that its timings become. Times in µs.
 
-use crate::target::{Curve, Fit};
+use super::config::Dtype;
+use crate::target::{Curve, Fit, RowsTiming};
 use serde::{Deserialize, Serialize};
 
 /// A product `(rows × k) · (k × n)`.
@@ -73,8 +74,12 @@ pub struct Samples {
     pub threads: Option<usize>,
     /// Clock: `wall` or `cpu`.
     pub clock: String,
-    /// Number format.
-    pub dtype: String,
+    /// Number format that was asked for.
+    pub dtype: Dtype,
+    /// Number format in which the device holds and computes.
+    pub held: Dtype,
+    /// Bytes that pass between two uses of one weight or cache, so that each comes from memory as it does in a model.
+    pub cold_bytes: usize,
     /// Bandwidth of `c = a + b` over large arrays, bytes/µs.
     pub copy_bytes_us: f64,
     /// Products.
@@ -90,28 +95,64 @@ pub struct Samples {
 }
 
 impl Samples {
+    /// Bytes of one value.
+    fn width(&self) -> f64 {
+        self.held.bytes() as f64
+    }
+
+    /// Fastest stream, bytes/µs: the bandwidth that shares refer to. A sum writes what it did not read, so a product that
+    /// only reads its weights can be faster.
+    pub fn bandwidth(&self) -> f64 {
+        let products = self.gemm.iter().map(|s| self.width() * (s.n * s.k) as f64 / s.us);
+        let keys = self.decode.iter().map(|s| self.width() * 2.0 * (s.heads * s.d * s.rows * s.context) as f64 / s.us);
+        products.chain(keys).fold(self.copy_bytes_us, f64::max)
+    }
+
     /// Fastest product, flop/µs: the peak that shares refer to.
     pub fn peak(&self) -> f64 {
         let rate = |s: &GemmSample| 2.0 * (s.rows * s.n * s.k) as f64 / s.us;
         self.gemm.iter().map(rate).fold(0.0, f64::max)
     }
 
-    /// Products: `t = floor + bytes / (share · bandwidth) + flops / (share · peak)` with 16-bit operands.
+    /// Products: a law for each number of rows, and over all of them
+    /// `t = floor + bytes / (share · bandwidth) + flops / (share · peak)`.
     pub fn gemm_curve(&self) -> Option<Curve> {
         let row = |s: &GemmSample| {
             let (m, n, k) = (s.rows as f64, s.n as f64, s.k as f64);
-            (vec![1.0, 2.0 * n * k + 2.0 * m * k + 2.0 * m * n, 2.0 * m * n * k], s.us)
+            (vec![1.0, self.width() * (n * k + m * k + m * n), 2.0 * m * n * k], s.us)
         };
         let rows: Vec<_> = self.gemm.iter().map(row).collect();
         let x = least_squares(&rows)?;
-        Some(self.curve(&x, &rows))
+        let by_rows = self.by_rows()?;
+        let predicted = |s: &GemmSample| {
+            let law = by_rows.iter().find(|t| t.rows == s.rows as f64);
+            law.map_or(0.0, |t| t.time(s.n as f64, s.k as f64))
+        };
+        let pairs: Vec<_> = self.gemm.iter().map(|s| (predicted(s), s.us)).collect();
+        let fit = fit_of(&pairs);
+        Some(Curve { by_rows, fit, ..self.curve(&x, &rows) })
     }
 
-    /// Decode attention: `t = floor + 4 · heads · d · rows · context / (share · bandwidth)`, 16-bit keys and values.
+    /// `t = floor + a · N·K + b · N` at each number of rows.
+    fn by_rows(&self) -> Option<Vec<RowsTiming>> {
+        let mut counts: Vec<usize> = self.gemm.iter().map(|s| s.rows).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        let law = |rows: usize| {
+            let of_count = self.gemm.iter().filter(|s| s.rows == rows);
+            let terms: Vec<_> =
+                of_count.map(|s| (vec![1.0, (s.n * s.k) as f64 / 1e6, s.n as f64 / 1e3], s.us)).collect();
+            let x = least_squares(&terms)?;
+            Some(RowsTiming { rows: rows as f64, floor_us: x[0], per_mweight_us: x[1], per_kcolumn_us: x[2] })
+        };
+        counts.into_iter().map(law).collect()
+    }
+
+    /// Decode attention: `t = floor + 2b · heads · d · rows · context / (share · bandwidth)`, keys and values of b bytes.
     pub fn decode_curve(&self) -> Option<Curve> {
         let row = |s: &AttentionSample| {
             let tokens = (s.rows * (s.context + s.count)) as f64;
-            (vec![1.0, 4.0 * (s.heads * s.d) as f64 * tokens], s.us)
+            (vec![1.0, 2.0 * self.width() * (s.heads * s.d) as f64 * tokens], s.us)
         };
         let rows: Vec<_> = self.decode.iter().map(row).collect();
         let x = least_squares(&rows)?;
@@ -138,7 +179,7 @@ impl Samples {
             let (t, e) = (s.tokens as f64, s.experts as f64);
             let (h, f) = (s.hidden as f64, s.inter as f64);
             let active = e * (1.0 - (1.0 - 1.0 / e).powf(t));
-            let bytes = active * 6.0 * h * f + t * (4.0 * h + 6.0 * f + 2.0 * h);
+            let bytes = self.width() * (active * 3.0 * h * f + t * 3.0 * (h + f));
             (vec![1.0, bytes, t * 6.0 * h * f], s.us)
         };
         let rows: Vec<_> = self.experts.iter().map(row).collect();
@@ -153,7 +194,7 @@ impl Samples {
             key: String::new(),
             floor_us: x[0],
             ramp_us: 0.0,
-            hbm_share: share(x[1], self.copy_bytes_us),
+            hbm_share: share(x[1], self.bandwidth()),
             peak_share: share(x[2], self.peak()),
             overlap: 1.0,
             wave: 0.0,
@@ -163,6 +204,7 @@ impl Samples {
             extra_inter: 0.0,
             split: 0.0,
             half_length: 0.0,
+            by_rows: Vec::new(),
             fit: fit(rows, x),
             source: "timed by `inferasim workload probe`".into(),
         }
@@ -184,7 +226,7 @@ impl Samples {
             attention_us: at(|s| s.attention_us)?,
             ffn_us: at(|s| s.ffn_us)?,
             step_us: at(|s| s.step_us)?,
-            passes: per_value * self.copy_bytes_us / 2.0,
+            passes: per_value * self.bandwidth() / 2.0,
             token_us: slope(|s| s.step_us, |_| 1.0)?,
         })
     }
@@ -199,7 +241,7 @@ pub struct SmallKernels {
     pub ffn_us: f64,
     /// Embedding and final norm of a decode step.
     pub step_us: f64,
-    /// Passes over the activations of a layer, each 2 bytes × hidden size per token, at the copy bandwidth.
+    /// Passes over the activations of a layer, each 2 bytes × hidden size per token, at [`Samples::bandwidth`].
     pub passes: f64,
     /// Embedding and final norm per prompt token.
     pub token_us: f64,
@@ -207,14 +249,16 @@ pub struct SmallKernels {
 
 /// How far the closed form is from the samples it was fitted on.
 fn fit(rows: &[(Vec<f64>, f64)], x: &[f64]) -> Option<Fit> {
-    let error = |(terms, t): &(Vec<f64>, f64)| {
-        let predicted: f64 = terms.iter().zip(x).map(|(a, b)| a * b).sum();
-        100.0 * (predicted / t - 1.0).abs()
-    };
-    let errors: Vec<f64> = rows.iter().map(error).collect();
+    let predicted = |terms: &[f64]| terms.iter().zip(x).map(|(a, b)| a * b).sum();
+    fit_of(&rows.iter().map(|(terms, t)| (predicted(terms), *t)).collect::<Vec<_>>())
+}
+
+/// The same for pairs of what was predicted and what was timed.
+fn fit_of(pairs: &[(f64, f64)]) -> Option<Fit> {
+    let errors: Vec<f64> = pairs.iter().map(|(predicted, t)| 100.0 * (predicted / t - 1.0).abs()).collect();
     let round = |v: f64| (10.0 * v).round() / 10.0;
     Some(Fit {
-        points: rows.len() as u32,
+        points: pairs.len() as u32,
         median_pct: round(super::latency::median(&errors)?),
         mean_pct: round(super::latency::mean(&errors)?),
     })
@@ -278,6 +322,38 @@ mod tests {
         let x = least_squares(&rows).unwrap();
         assert_eq!(x[1], 0.0);
         assert!((x[0] - (0.25 + 0.5) / (0.0625 + 0.25)).abs() < 1e-9, "{x:?}");
+    }
+
+    #[test]
+    fn each_number_of_rows_has_a_law_of_its_own() {
+        // One row: 3 µs + 7 µs per million weights + 2 µs per thousand columns; eight rows: 5, 40 and none.
+        let law = |rows: usize, n: usize, k: usize| {
+            let (weights, columns) = ((n * k) as f64 / 1e6, n as f64 / 1e3);
+            if rows == 1 { 3.0 + 7.0 * weights + 2.0 * columns } else { 5.0 + 40.0 * weights }
+        };
+        let shapes = [(256, 512), (1024, 256), (512, 2048), (4096, 128)];
+        let sample = |rows: usize| shapes.map(|(n, k)| GemmSample { rows, n, k, us: law(rows, n, k) });
+        let samples = Samples {
+            device: "cpu".into(),
+            threads: Some(1),
+            clock: "wall".into(),
+            dtype: Dtype::Bfloat16,
+            held: Dtype::Float32,
+            cold_bytes: 1 << 20,
+            copy_bytes_us: 1e3,
+            gemm: [sample(8), sample(1)].concat(),
+            decode: vec![],
+            prefill: vec![],
+            experts: vec![],
+            small: vec![],
+        };
+        let curve = samples.gemm_curve().unwrap();
+        assert_eq!(curve.by_rows.iter().map(|t| t.rows).collect::<Vec<_>>(), [1.0, 8.0]);
+        for timing in &curve.by_rows {
+            let expected = law(timing.rows as usize, 777, 333);
+            assert!((timing.time(777.0, 333.0) / expected - 1.0).abs() < 1e-6, "{timing:?}");
+        }
+        assert_eq!(curve.fit.map(|f| (f.points, f.median_pct)), Some((8, 0.0)));
     }
 
     #[test]

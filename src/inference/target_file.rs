@@ -1,5 +1,6 @@
 //! A probe's timings as a target that the projector reads.
 
+use super::config::Dtype;
 use super::samples::{Samples, SmallKernels};
 use crate::source::{Origin, Sourced};
 use crate::target::{Defaults, Gpu, GpuFamily, Kernels, Node, Target, Topology};
@@ -8,7 +9,12 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 
 /// The workload's loop as an engine profile: a file of its own, for no server can be started by it.
-pub const ENGINE: &str = include_str!("engine.yaml");
+const ENGINE: &str = include_str!("engine.yaml");
+
+/// That profile with a cache in the format a device holds.
+pub fn engine_profile(held: Dtype) -> String {
+    ENGINE.replace("local: bf16", &format!("local: {}", held.kv_format()))
+}
 
 /// What a probe cannot time.
 #[derive(Debug, Clone)]
@@ -17,7 +23,7 @@ pub struct Facts {
     pub name: String,
     /// Memory of the device, GiB, with how it is known.
     pub memory_gib: Sourced<f64>,
-    /// Engine of the target's defaults: the path of a file with [`ENGINE`].
+    /// Engine of the target's defaults: the path of a file with [`engine_profile`].
     pub engine: String,
     /// Model of the target's defaults: a path or a name.
     pub model: String,
@@ -33,9 +39,16 @@ pub fn target_of(samples: &Samples, facts: &Facts) -> Result<Target> {
     let lacking =
         |what: &str| Error::input("probe", format!("no closed form fits the timings of {what}"), "Run it again");
     let threads = samples.threads.map_or(String::new(), |t| format!(", {t} threads"));
+    let computed = match samples.held == samples.dtype {
+        true => String::new(),
+        false => format!(" computed in {}", samples.held.word()),
+    };
     let probed = format!(
-        "`inferasim workload probe` on {}{threads}, {}, {} clock, {}",
-        samples.device, samples.dtype, samples.clock, facts.date
+        "`inferasim workload probe` on {}{threads}, {}{computed}, {} clock, {}",
+        samples.device,
+        samples.dtype.word(),
+        samples.clock,
+        facts.date
     );
     let measured = |value: f64, what: &str| sourced(significant(value), Origin::Measured, &format!("{what}, {probed}"));
     let assumed = |value: f64, what: &str| sourced(value, Origin::Assumed, what);
@@ -57,7 +70,10 @@ pub fn target_of(samples: &Samples, facts: &Facts) -> Result<Target> {
             },
             fp4_tflops: None,
             hbm_gib: facts.memory_gib.clone(),
-            hbm_tb_s: measured(samples.copy_bytes_us / 1e6, "sum of two large arrays"),
+            hbm_tb_s: measured(
+                samples.bandwidth() / 1e6,
+                "fastest of a sum of two large arrays and what cold weights and caches are read at",
+            ),
             compute_units: Sourced {
                 value: units.unwrap_or(1),
                 origin: if units.is_some() { Origin::Measured } else { Origin::Assumed },
@@ -86,13 +102,14 @@ pub fn target_of(samples: &Samples, facts: &Facts) -> Result<Target> {
             device: samples.device.clone(),
             threads: units,
             clock: samples.clock.clone(),
-            dtype: samples.dtype.clone(),
+            dtype: samples.dtype.word().into(),
+            format: samples.held.weight_format(),
             probed,
         }),
         defaults: Defaults {
             engine: facts.engine.clone(),
             model: facts.model.clone(),
-            workload: Workload { isl: 128, osl: 32, range_ratio: 1.0, prefix_hit_rate: 0.0, prompts_per_client: 1 },
+            workload: Workload { prompts_per_client: 1, ..Workload::constant(128, 32) },
             space: "default".into(),
             objective: "default".into(),
         },
@@ -111,6 +128,11 @@ fn significant(value: f64) -> f64 {
 fn significant_curve(mut curve: crate::target::Curve) -> crate::target::Curve {
     for figure in [&mut curve.floor_us, &mut curve.hbm_share, &mut curve.peak_share, &mut curve.half_length] {
         *figure = significant(*figure);
+    }
+    for timing in &mut curve.by_rows {
+        for figure in [&mut timing.floor_us, &mut timing.per_mweight_us, &mut timing.per_kcolumn_us] {
+            *figure = significant(*figure);
+        }
     }
     curve
 }
@@ -178,6 +200,7 @@ mod tests {
     use super::*;
     use crate::catalog::Document;
     use crate::cost::Constants;
+    use crate::inference::Dtype;
     use crate::inference::samples::{AttentionSample, ExpertSample, GemmSample, SmallSample};
 
     /// Timings of a device of 10 GFLOP/s and 1 GB/s with 5 µs per kernel, by the closed forms themselves.
@@ -215,7 +238,9 @@ mod tests {
             device: "cpu".into(),
             threads: Some(1),
             clock: "cpu".into(),
-            dtype: "bfloat16".into(),
+            dtype: Dtype::Bfloat16,
+            held: Dtype::Bfloat16,
+            cold_bytes: 1 << 20,
             copy_bytes_us: 1e3,
             gemm: [(1, 64, 64), (8, 256, 64), (64, 64, 256), (128, 512, 128)].map(|(m, n, k)| product(m, n, k)).into(),
             decode: [(1, 15), (4, 63), (2, 127)].map(|(b, c)| decode(b, c)).into(),

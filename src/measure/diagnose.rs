@@ -14,6 +14,10 @@ pub async fn refuse_if_hopeless(client: &Client, options: &Options, record: &Req
     let Some(failure) = &record.failure else { return Ok(()) };
     let repair = match (failure.kind.as_str(), record.http_status) {
         ("connect", _) => "Is the server up, and is this its address?".to_string(),
+        // What a peer that speaks plain HTTP sends back is no TLS record.
+        ("tls", _) if failure.message.contains("InvalidContentType") => {
+            "This port does not speak TLS; write http:// instead of https://".into()
+        }
         ("tls", _) => "Check the certificate; SSL_CERT_FILE names a bundle of trusted roots".into(),
         ("protocol", _) => "This port does not speak HTTP/1.1 (https instead of http?)".into(),
         ("not_a_stream", _) => "The endpoint ignores \"stream\": true; latencies of tokens can't be measured".into(),

@@ -57,27 +57,29 @@ pub struct RecordFile {
     file: File,
     path: PathBuf,
     line: Vec<u8>,
+    /// Bytes of whole lines.
+    whole: u64,
 }
 
 impl RecordFile {
     /// Creates the file.
     pub fn create(path: PathBuf) -> Result<Self> {
         let file = File::create(&path).map_err(|e| Error::input(path.display().to_string(), e.to_string(), ""))?;
-        Ok(Self { file, path, line: vec![] })
+        Ok(Self { file, path, line: vec![], whole: 0 })
     }
 
-    /// Appends one record in one write.
+    /// Appends one record in one write. Where the disk takes only a part of it, that part is cut off again.
     pub fn append(&mut self, record: &RequestRecord) -> Result<()> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, record)
             .map_err(|e| Error::input(self.path.display().to_string(), e.to_string(), ""))?;
         self.line.push(b'\n');
-        self.file.write_all(&self.line).map_err(|e| {
-            Error::input(
-                self.path.display().to_string(),
-                e.to_string(),
-                "The run was stopped; lines written before are whole",
-            )
-        })
+        if let Err(e) = self.file.write_all(&self.line) {
+            let _ = self.file.set_len(self.whole);
+            let repair = "The run was stopped; every line in the file is whole";
+            return Err(Error::input(self.path.display().to_string(), e.to_string(), repair));
+        }
+        self.whole += self.line.len() as u64;
+        Ok(())
     }
 }

@@ -242,6 +242,7 @@ fn marginal(buckets: &[Bucket]) -> f64 {
 /// Cache kinds of the fullest stage. Layers that share an index cache, or keep none, add nothing.
 fn buckets(arch: &Architecture, kv: KvFormat, deployment: &Deployment) -> ([Bucket; MAX_KINDS], usize) {
     let ranks = f64::from(deployment.attention_tp().max(1));
+    let spread = f64::from(deployment.context_parallel.max(1));
     let layers = arch.layer_count().max(1);
     let share = f64::from(layers.div_ceil(deployment.pp.max(1))) / f64::from(layers);
     let mut list = [Bucket { holds: Holds::All, layers: 0.0, bytes: 0.0 }; MAX_KINDS];
@@ -251,6 +252,7 @@ fn buckets(arch: &Architecture, kv: KvFormat, deployment: &Deployment) -> ([Buck
             return;
         }
         let count = (f64::from(count) * share).ceil();
+        let bytes = if holds == Holds::All { bytes / spread } else { bytes };
         let same = list[..n].iter_mut().find(|b| b.holds == holds && b.bytes == bytes);
         match same {
             Some(bucket) => bucket.layers += count,

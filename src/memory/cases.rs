@@ -379,6 +379,7 @@ fn deployment(
         tp: width,
         ep: if case.ep { width } else { 1 },
         attention_dp: dp,
+        context_parallel: 1,
         pp,
         replicas: 1,
         concurrency: 1,

@@ -29,6 +29,7 @@ fn deployment(tp: u32) -> Deployment {
         tp,
         ep: 1,
         attention_dp: 1,
+        context_parallel: 1,
         pp: 1,
         replicas: 1,
         concurrency: 1,

@@ -7,6 +7,8 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WeightFormat {
+    /// 32-bit float: what a processor without 16-bit units computes in. Priced on probed devices only.
+    F32,
     /// 16-bit brain float (or half).
     Bf16,
     /// 8-bit float, one scale per tensor or channel.
@@ -32,6 +34,7 @@ impl WeightFormat {
     /// int4: a 16-bit scale per 64 on average; block fp8: a 32-bit scale per 16,384.
     pub fn bytes(self) -> f64 {
         match self {
+            WeightFormat::F32 => 4.0,
             WeightFormat::Bf16 => 2.0,
             WeightFormat::Fp8 | WeightFormat::Int8 => 1.0,
             WeightFormat::Fp8Block => 1.0 + 4.0 / 16384.0,
@@ -46,6 +49,7 @@ impl WeightFormat {
 impl fmt::Display for WeightFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            WeightFormat::F32 => "f32",
             WeightFormat::Bf16 => "bf16",
             WeightFormat::Fp8 => "fp8",
             WeightFormat::Fp8Block => "fp8_block",
@@ -62,6 +66,8 @@ impl fmt::Display for WeightFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KvFormat {
+    /// 32-bit, on a device that computes in it.
+    F32,
     /// 16-bit.
     Bf16,
     /// 8-bit float.
@@ -72,6 +78,7 @@ impl KvFormat {
     /// Bytes per cached value.
     pub fn bytes(self) -> f64 {
         match self {
+            KvFormat::F32 => 4.0,
             KvFormat::Bf16 => 2.0,
             KvFormat::Fp8 => 1.0,
         }
@@ -81,6 +88,7 @@ impl KvFormat {
 impl fmt::Display for KvFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            KvFormat::F32 => "f32",
             KvFormat::Bf16 => "bf16",
             KvFormat::Fp8 => "fp8",
         })

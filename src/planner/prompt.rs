@@ -43,6 +43,7 @@ const MEANINGS: [&str; KNOBS.len()] = [
     "pipeline stages of one instance",
     "expert-parallel groups inside tp (it divides tp); for models with experts",
     "attention-data-parallel groups inside tp (it divides tp); each holds its own KV",
+    "ranks that each hold a part of a sequence's KV instead of a copy; holds more tokens, costs an exchange per layer",
     "independent instances behind a router",
     "tokens drafted in a step by the model's own layers, or none; drafts pay while a step is bound by weight reads",
     "share of GPU memory the engine takes",

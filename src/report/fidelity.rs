@@ -24,11 +24,20 @@ pub struct About {
     pub command: String,
 }
 
+/// What was scored.
+#[derive(Debug, Clone, Copy)]
+pub struct Scores<'a> {
+    /// The rows, as [`About::mode`] says.
+    pub main: &'a Score,
+    /// The same rows where only each row's own configuration was left out of the fit.
+    pub known: Option<&'a Score>,
+}
+
 /// Writes `fidelity.md` and its plots into a folder, which is made where it is missing.
 ///
 /// # Errors
 /// A folder that cannot be written.
-pub fn write(folder: &Path, about: &About, score: &Score, rows: &[Scored<'_>], trials: &[Trial]) -> Result<()> {
+pub fn write(folder: &Path, about: &About, scores: &Scores<'_>, rows: &[Scored<'_>], trials: &[Trial]) -> Result<()> {
     let failed = |e: std::io::Error| {
         Error::input(folder.display().to_string(), format!("cannot be written: {e}"), "Give --report another folder")
     };
@@ -38,7 +47,7 @@ pub fn write(folder: &Path, about: &About, score: &Score, rows: &[Scored<'_>], t
         png(&chart, &folder.join(format!("fidelity-{name}.png")))?;
     }
     let place = folder.join("fidelity.md");
-    let mut text = page(about, score, rows, trials);
+    let mut text = page(about, scores, rows, trials);
     // A run that scores no open load keeps what an earlier one found.
     if let Ok(old) = std::fs::read_to_string(&place)
         && let Some((from, to)) = open_loop::existing(&old)
@@ -93,7 +102,8 @@ fn plots(rows: &[Scored<'_>], mode: &str) -> Vec<(&'static str, Parity)> {
         .collect()
 }
 
-fn page(about: &About, score: &Score, rows: &[Scored<'_>], trials: &[Trial]) -> String {
+fn page(about: &About, scores: &Scores<'_>, rows: &[Scored<'_>], trials: &[Trial]) -> String {
+    let score = scores.main;
     let mut out = String::new();
     let coverage = 100.0 * score.answered as f64 / score.rows.max(1) as f64;
     let _ = writeln!(
@@ -116,7 +126,8 @@ fn page(about: &About, score: &Score, rows: &[Scored<'_>], trials: &[Trial]) -> 
     });
     slices(&mut out, "By model", score, |n| n.starts_with("model "));
     slices(&mut out, "By concurrency", score, |n| n.starts_with("agg C "));
-    decisions(&mut out, score);
+    decisions(&mut out, "The decision", score);
+    known(&mut out, scores.known);
     refusals(&mut out, score);
     anchors(&mut out, trials);
     noise(&mut out, rows);
@@ -159,10 +170,29 @@ fn slices(out: &mut String, title: &str, score: &Score, keep: impl Fn(&str) -> b
     out.push('\n');
 }
 
-fn decisions(out: &mut String, score: &Score) {
+/// What a combination of GPU, engine and model that the calibration knows is predicted like.
+fn known(out: &mut String, score: Option<&Score>) {
+    let Some(score) = score else { return };
     let _ = writeln!(
         out,
-        "## The decision\n\nIn each group of GPU, model, engine, precision and lengths with at least four measured points: \
+        "## Combinations that were measured at other points\n\nEverything above leaves a whole combination of GPU, engine and \
+         model out of the fit. This section leaves out single configurations only: constants and corrections come from the \
+         rest of the row's combination, as where a user asks for another load, length or layout of a combination that the \
+         calibration knows.\n"
+    );
+    slices(out, "Known combinations, by way of serving", score, |n| {
+        matches!(n, "all" | "agg" | "spec" | "disagg" | "dp attention")
+    });
+    slices(out, "Known combinations, by GPU", score, |n| {
+        n.starts_with("agg ") && !n.starts_with("agg C ") && !n[4..].contains(' ')
+    });
+    decisions(out, "Known combinations, the decision", score);
+}
+
+fn decisions(out: &mut String, title: &str, score: &Score) {
+    let _ = writeln!(
+        out,
+        "## {title}\n\nIn each group of GPU, model, engine, precision and lengths with at least four measured points: \
          \"the most tok/s per GPU with TPOT under a limit\". Broken: the choice exceeds the limit by more than 5 %. Optimum: \
          within 2 % of the best measured one. Regret: what a kept promise falls short by. Silent: nothing offered though \
          something keeps the limit.\n\n| limit | cases | broken | optimum | regret | silent |\n|---|---|---|---|---|---|"
@@ -210,16 +240,33 @@ fn anchors(out: &mut String, trials: &[Trial]) {
 fn noise(out: &mut String, rows: &[Scored<'_>]) {
     // Half the spread: the distance of each of two extreme runs from their middle.
     let half = |low: f64, high: f64| (high / low).sqrt() - 1.0;
-    let repeats: Vec<f64> = rows.iter().filter_map(|r| r.point.repeats).map(|r| half(r.low, r.high)).collect();
-    let Some(e) = errors(&repeats) else { return };
-    let runs: u32 = rows.iter().filter_map(|r| r.point.repeats).map(|r| r.runs).sum();
+    let mut kinds: BTreeMap<&str, (Vec<f64>, u32)> = BTreeMap::new();
+    for point in rows.iter().map(|r| r.point) {
+        let Some(repeats) = point.repeats else { continue };
+        let dp = point.dp_attention.then_some("dp attention");
+        for kind in ["all", point.kind().word()].into_iter().chain(dp) {
+            let (spreads, runs) = kinds.entry(kind).or_default();
+            spreads.push(half(repeats.low, repeats.high));
+            *runs += repeats.runs;
+        }
+    }
+    if kinds.is_empty() {
+        return;
+    }
     let _ = writeln!(
         out,
-        "## Noise floor\n\n{} configurations were measured more than once ({runs} runs, over dates and engine versions). \
-         Their lowest and highest tok/s per GPU lie {:.1} % (mean) and {:.1} % (median) from the middle between them; {:.0} % \
-         of them within 10 %. A model that does not know the version cannot be nearer than that on these rows.",
-        e.n, e.mape, e.median, e.within_10
+        "## Noise floor\n\nConfigurations that were measured more than once, over dates and engine versions: how far their \
+         lowest and highest tok/s per GPU lie from the middle between them. A model that does not know the version cannot \
+         be nearer than that on these rows.\n\n\
+         | rows | configurations | runs | mean / median | within 10 % |\n|---|---|---|---|---|"
     );
+    for (kind, (spreads, runs)) in &kinds {
+        if let Some(e) = errors(spreads) {
+            let _ =
+                writeln!(out, "| {kind} | {} | {runs} | {:.1} / {:.1} | {:.0} % |", e.n, e.mape, e.median, e.within_10);
+        }
+    }
+    out.push('\n');
 }
 
 #[cfg(test)]
@@ -242,7 +289,7 @@ mod tests {
             concurrency: 8,
             tpot_ms: Some(tpot),
             output_tok_s: Some(100.0),
-            repeats: Some(Repeats { runs: 2, low: 100.0, high: 121.0 }),
+            repeats: Some(Repeats { runs: 2, low: 100.0, high: 120.0 }),
             ..MeasuredPoint::default()
         };
         let points: Vec<MeasuredPoint> = (0..6).map(|i| point(&i.to_string(), 10.0)).collect();
@@ -261,13 +308,15 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("new");
-        write(&place, &about, &score(&rows), &rows, &[]).unwrap();
+        let main = score(&rows);
+        write(&place, &about, &Scores { main: &main, known: Some(&main) }, &rows, &[]).unwrap();
         let text = std::fs::read_to_string(place.join("fidelity.md")).unwrap();
         assert!(text.contains("6 rows that count, 5 answered: 83.3 %"), "{text}");
         assert!(text.contains("| MI355X | 5 | 10.0 / 10.0 | +10.0 |"), "{text}");
         assert!(text.contains("| 1 | no / figures |"), "{text}");
-        // √1.21 = 1.1: each of the two runs lies 10 % from the middle.
-        assert!(text.contains("lie 10.0 % (mean) and 10.0 % (median)"), "{text}");
+        // √1.2 = 1.095: each of the two runs lies 9.5 % from the middle.
+        assert!(text.contains("| agg | 6 | 12 | 9.5 / 9.5 | 100 % |"), "{text}");
+        assert_eq!(text.matches("| MI355X | 5 | 10.0 / 10.0 | +10.0 |").count(), 2, "{text}");
         assert!(place.join("fidelity-tpot.svg").exists() && place.join("fidelity-output.png").exists());
     }
 }

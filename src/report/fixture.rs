@@ -47,6 +47,7 @@ pub fn candidate(rank: u64, tp: u32, ep: u32, replicas: u32, concurrency: u32) -
         tp,
         ep,
         attention_dp: 1,
+        context_parallel: 1,
         pp: 1,
         replicas,
         concurrency,

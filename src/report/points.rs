@@ -9,10 +9,11 @@ use std::path::Path;
 /// Most rows written; what comes after is counted and left out.
 pub const POINTS_LIMIT: u64 = 100_000;
 
-const COLUMNS: [&str; 25] = [
+const COLUMNS: [&str; 26] = [
     "tp",
     "ep",
     "attention_dp",
+    "context_parallel",
     "pp",
     "replicas",
     "gpus",
@@ -65,6 +66,7 @@ impl PointsWriter {
             d.tp.to_string(),
             d.ep.to_string(),
             d.attention_dp.to_string(),
+            d.context_parallel.to_string(),
             d.pp.to_string(),
             d.replicas.to_string(),
             d.gpus().to_string(),

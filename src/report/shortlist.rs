@@ -55,6 +55,7 @@ fn entry(record: &RunRecord, finalist: &Finalist, to_beat: Option<f64>) -> Value
         "tp": d.tp,
         "ep": d.ep,
         "attention_dp": d.attention_dp,
+        "context_parallel": d.context_parallel,
         "pp": d.pp,
         "replicas": d.replicas,
         "concurrency": d.concurrency,
@@ -97,9 +98,10 @@ fn id(candidate: &Candidate) -> String {
     let d = &candidate.deployment;
     let weights = text::file_name(&d.weight_dtype);
     let layout = format!("tp{}-ep{}-adp{}-pp{}-r{}", d.tp, d.ep, d.attention_dp, d.pp, d.replicas);
+    let spread = if d.context_parallel > 1 { format!("-dcp{}", d.context_parallel) } else { String::new() };
     let limits = format!("b{}-s{}-m{}", d.max_num_batched_tokens, d.max_num_seqs, d.memory_fraction);
     let drafts = d.speculation.as_ref().map_or(String::new(), |s| format!("-k{}", s.draft_tokens));
-    format!("{weights}-{}kv-{layout}-{limits}{drafts}-c{}", d.kv_dtype, d.concurrency)
+    format!("{weights}-{}kv-{layout}{spread}-{limits}{drafts}-c{}", d.kv_dtype, d.concurrency)
 }
 
 /// Why it is listed, the bands, and what decides.

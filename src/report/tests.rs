@@ -198,6 +198,7 @@ fn the_shortlist_is_a_flat_matrix() {
       "tp": 1,
       "ep": 1,
       "attention_dp": 1,
+      "context_parallel": 1,
       "pp": 1,
       "replicas": 8,
       "concurrency": 768,

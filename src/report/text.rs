@@ -44,7 +44,7 @@ pub fn dollars(value: Option<f64>) -> String {
 /// The parallel layout in short: `4 × TP2 EP2`, `TP8 DPA8`, `TP4 PP2`.
 pub fn layout(d: &Deployment) -> String {
     let mut text = if d.replicas > 1 { format!("{} × TP{}", d.replicas, d.tp) } else { format!("TP{}", d.tp) };
-    for (name, width) in [("EP", d.ep), ("DPA", d.attention_dp), ("PP", d.pp)] {
+    for (name, width) in [("EP", d.ep), ("DPA", d.attention_dp), ("DCP", d.context_parallel), ("PP", d.pp)] {
         if width > 1 {
             text.push_str(&format!(" {name}{width}"));
         }

@@ -9,10 +9,13 @@ use crate::cost::residual::{Residual, ResidualPoint};
 use crate::cost::{Calibration, Constants, DecodeWork, OpTables, PrefillWork, Regime, Silicon, StepCost, lower};
 use crate::memory::{MemoryModel, MemoryPlan};
 use crate::model::{Architecture, Checkpoint, Ffn, Formats, Mixer, Model};
-use crate::target::{EngineProfile, EngineSettings, Target};
+use crate::target::{EngineFamily, EngineProfile, EngineSettings, Target};
 use crate::workload::Workload;
 use crate::{Error, Result};
 use std::borrow::Cow;
+
+/// Bytes per ms that a GPU takes from host memory: 50 GB/s of the 64 of sixteen PCIe 5 lanes; assumed.
+const HOST_LINK: f64 = 50e6;
 
 /// Everything that stays the same over a space.
 #[derive(Debug, Clone)]
@@ -108,12 +111,15 @@ impl Projector {
     /// No checkpoint of that precision.
     pub fn compile(&self, deployment: &Deployment) -> std::result::Result<CompiledDeployment, Refusal> {
         let checkpoint = self.checkpoint(deployment).map_err(|e| Refusal::NoModel(e.to_string()))?;
+        if deployment.context_parallel > 1 && self.settings.family != EngineFamily::Vllm {
+            return Err(Refusal::NoModel("decode context parallelism is known of vLLM only".into()));
+        }
         let regime = self.regime(deployment, checkpoint);
         let constants = self.calibration.resolve(&regime);
         let residual = self.calibration.residual(&regime).cloned();
         let architecture = &self.model.architecture;
-        let ops =
-            lower(architecture, &checkpoint.formats, &self.target, self.settings.family, &self.tables, deployment);
+        let (target, family, imbalance) = (&self.target, self.settings.family, self.workload.expert_imbalance);
+        let ops = lower(architecture, &checkpoint.formats, target, family, &self.tables, deployment, imbalance);
         let silicon = Silicon::of(&self.target.gpu);
         let step = StepCost::new(ops, constants, &silicon, deployment.pp);
         let memory =
@@ -290,7 +296,11 @@ impl CompiledDeployment {
         let hit = self.workload.prefix_hit_rate;
         let budget = f64::from(max_num_batched_tokens) * f64::from(self.deployment.attention_dp);
         let (new, prefix) = (load.isl * (1.0 - hit), load.isl * hit);
-        let prefill = self.step.prefill_work(new, prefix, &decode, sequences * queries, budget);
+        let mut prefill = self.step.prefill_work(new, prefix, &decode, sequences * queries, budget);
+        if self.workload.host_hit_share > 0.0 {
+            let per_token = self.memory.plan(budget, 1.0, 1.0, 1.0).kv_bytes_per_token.0;
+            prefill.copied_ms = prefix * self.workload.host_hit_share * per_token / HOST_LINK;
+        }
         (decode, prefill)
     }
 

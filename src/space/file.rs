@@ -48,6 +48,9 @@ pub struct Knobs {
     /// Attention-data-parallel groups; 1 where it is not given.
     #[serde(default = "one")]
     pub attention_dp: Values<u32>,
+    /// Ranks over which a sequence's KV cache is spread in decode; 1 where it is not given.
+    #[serde(default = "one")]
+    pub context_parallel: Values<u32>,
     /// Independent copies; `fill` takes as many as the GPUs allow.
     #[serde(default = "fill")]
     pub replicas: Values<u32>,
@@ -110,6 +113,7 @@ impl SpaceFile {
         word(document, "pp", &k.pp, &[])?;
         word(document, "ep", &k.ep, &[])?;
         word(document, "attention_dp", &k.attention_dp, &[])?;
+        word(document, "context_parallel", &k.context_parallel, &[])?;
         word(document, "replicas", &k.replicas, &["fill"])?;
         word(document, "draft_tokens", &k.draft_tokens, &[])?;
         word(document, "memory_fraction", &k.memory_fraction, &["auto"])?;

@@ -22,7 +22,7 @@ use crate::model::{KvFormat, Model};
 use crate::{Error, Result};
 
 /// The dimensions, outermost first.
-pub const KNOBS: [&str; 14] = [
+pub const KNOBS: [&str; 15] = [
     "gpus",
     "weight_dtype",
     "kv_dtype",
@@ -31,6 +31,7 @@ pub const KNOBS: [&str; 14] = [
     "pp",
     "ep",
     "attention_dp",
+    "context_parallel",
     "replicas",
     "draft_tokens",
     "memory_fraction",
@@ -40,9 +41,9 @@ pub const KNOBS: [&str; 14] = [
 ];
 
 /// Dimensions that make a layout: how the model is cut and stored.
-const LAYOUT_KNOBS: usize = 9;
+const LAYOUT_KNOBS: usize = 10;
 /// Dimensions that are fixed before a deployment is compiled: the layout, the drafts and the engine's limits.
-const COMPILED_KNOBS: usize = 12;
+const COMPILED_KNOBS: usize = 13;
 
 /// What a file's words stand for.
 #[derive(Debug, Clone)]
@@ -82,6 +83,7 @@ pub struct Space {
     pp: Vec<u32>,
     ep: Vec<u32>,
     attention_dp: Vec<u32>,
+    context_parallel: Vec<u32>,
     /// `None` fills the GPUs.
     replicas: Option<Vec<u32>>,
     drafts: Vec<Option<Speculation>>,
@@ -119,6 +121,7 @@ impl Space {
             pp: or(&knobs.pp, 1),
             ep: if is_moe { or(&knobs.ep, 1) } else { vec![1] },
             attention_dp: or(&knobs.attention_dp, 1),
+            context_parallel: or(&knobs.context_parallel, 1),
             replicas: knobs.replicas.list().map(<[u32]>::to_vec),
             drafts: drafts(&knobs.draft_tokens, context),
             memory_fraction: knobs
@@ -142,6 +145,7 @@ impl Space {
             self.pp.len(),
             self.ep.len(),
             self.attention_dp.len(),
+            self.context_parallel.len(),
             self.replicas.as_ref().map_or(1, Vec::len),
             self.drafts.len(),
             self.memory_fraction.len(),
@@ -165,7 +169,7 @@ impl Space {
     ///
     /// Where the GPUs do not hold even one copy, `replicas: fill` gives one, which the legality rules then refuse.
     pub fn deployment(&self, index: u64) -> Deployment {
-        let [gpus, weight, kv, prefill, tp, pp, ep, adp, replicas, drafts, fraction, seqs, tokens, concurrency] =
+        let [gpus, weight, kv, prefill, tp, pp, ep, adp, dcp, replicas, drafts, fraction, seqs, tokens, concurrency] =
             self.radix.digits(index);
         let (tp, pp) = (self.tp[tp], self.pp[pp]);
         let prefill = self.prefill[prefill].0;
@@ -176,6 +180,7 @@ impl Space {
             tp,
             ep: self.ep[ep],
             attention_dp: self.attention_dp[adp],
+            context_parallel: self.context_parallel[dcp],
             pp,
             replicas: self.replicas.as_ref().map_or(copies, |listed| listed[replicas]),
             concurrency: self.concurrency[concurrency],
@@ -239,6 +244,7 @@ impl Space {
             texts(&self.pp),
             texts(&self.ep),
             texts(&self.attention_dp),
+            texts(&self.context_parallel),
             self.replicas.as_ref().map_or_else(|| vec!["fill".to_string()], |r| texts(r)),
             self.drafts.iter().map(|d| draft_choice(d).to_string()).collect(),
             texts(&self.memory_fraction),
@@ -313,6 +319,7 @@ pub fn knob_value(deployment: &Deployment, knob: &str) -> String {
         "pp" => format!("pp {}", deployment.pp),
         "ep" => format!("ep {}", deployment.ep),
         "attention_dp" => format!("attention_dp {}", deployment.attention_dp),
+        "context_parallel" => format!("context_parallel {}", deployment.context_parallel),
         "replicas" => format!("{} replicas", deployment.replicas),
         "draft_tokens" => match &deployment.speculation {
             None => "no draft tokens".to_string(),

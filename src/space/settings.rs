@@ -107,7 +107,7 @@ impl Space {
         let mut digits = self.sizes();
         for (knob, digit) in KNOBS.into_iter().zip(&mut digits) {
             *digit = match knob {
-                "prefill" | "pp" | "ep" | "attention_dp" | "draft_tokens" => 0,
+                "prefill" | "pp" | "ep" | "attention_dp" | "context_parallel" | "draft_tokens" => 0,
                 "gpus" => *digit - 1,
                 _ => (*digit - 1) / 2,
             };
@@ -131,6 +131,7 @@ impl Space {
             "pp" => self.pp[digit].to_string(),
             "ep" => self.ep[digit].to_string(),
             "attention_dp" => self.attention_dp[digit].to_string(),
+            "context_parallel" => self.context_parallel[digit].to_string(),
             "replicas" => self.replicas.as_ref().map_or_else(|| "fill".to_string(), |r| r[digit].to_string()),
             "draft_tokens" => super::draft_choice(&self.drafts[digit]).to_string(),
             "memory_fraction" => self.memory_fraction[digit].to_string(),
@@ -143,7 +144,7 @@ impl Space {
 
 /// A knob says how one instance is cut.
 pub fn is_cut(knob: usize) -> bool {
-    matches!(KNOBS[knob], "tp" | "pp" | "ep" | "attention_dp")
+    matches!(KNOBS[knob], "tp" | "pp" | "ep" | "attention_dp" | "context_parallel")
 }
 
 /// The same word, or the same number.

@@ -46,6 +46,13 @@ pub struct KvDefaults {
     pub hopper: KvFormat,
     /// B200 and its siblings.
     pub blackwell: KvFormat,
+    /// A device that was probed.
+    #[serde(default = "sixteen_bits")]
+    pub local: KvFormat,
+}
+
+fn sixteen_bits() -> KvFormat {
+    KvFormat::Bf16
 }
 
 impl KvDefaults {
@@ -56,8 +63,7 @@ impl KvDefaults {
             GpuFamily::Gfx950 => self.gfx950,
             GpuFamily::Hopper => self.hopper,
             GpuFamily::Blackwell => self.blackwell,
-            // A probe times 16-bit caches.
-            GpuFamily::Local => KvFormat::Bf16,
+            GpuFamily::Local => self.local,
         }
     }
 }

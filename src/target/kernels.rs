@@ -1,6 +1,7 @@
 //! Kernel timings as closed forms, and those that a target measured on its own device.
 
 use crate::catalog::Document;
+use crate::model::WeightFormat;
 use crate::source::Sourced;
 use crate::{Result, yaml};
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,27 @@ pub struct Fit {
     pub median_pct: f64,
     /// Mean absolute error on shapes held out, %.
     pub mean_pct: f64,
+}
+
+/// Products of so many rows on a probed device: `t = floor_us + per_mweight_us · N·K/10⁶ + per_kcolumn_us · N/10³`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowsTiming {
+    /// Rows of the activations.
+    pub rows: f64,
+    /// Fixed time, µs.
+    pub floor_us: f64,
+    /// µs per million weights.
+    pub per_mweight_us: f64,
+    /// µs per thousand output columns.
+    pub per_kcolumn_us: f64,
+}
+
+impl RowsTiming {
+    /// Time of a product with a matrix of `n` columns and reduction length `k`, µs.
+    pub fn time(&self, n: f64, k: f64) -> f64 {
+        self.floor_us + self.per_mweight_us * n * k / 1e6 + self.per_kcolumn_us * n / 1e3
+    }
 }
 
 /// A curve of a roofline with a floor.
@@ -61,6 +83,10 @@ pub struct Curve {
     /// Prefill attention: prompt length at which half the peak share is reached.
     #[serde(default)]
     pub half_length: f64,
+    /// GEMM: the law at each number of rows, ascending, straight between them. Where stated it decides alone: a processor
+    /// takes other paths for one row, few rows and many, which no single line follows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_rows: Vec<RowsTiming>,
     /// Quality of the fit.
     #[serde(default)]
     pub fit: Option<Fit>,
@@ -81,14 +107,16 @@ pub struct Kernels {
     pub threads: Option<u32>,
     /// Clock of the timings: `wall` or `cpu`.
     pub clock: String,
-    /// Number format of the operands.
+    /// Number format that was asked for.
     pub dtype: String,
-    /// Products with 16-bit weight matrices.
+    /// Format in which the device held and computed the operands; the projector prices weights and caches in it.
+    pub format: WeightFormat,
+    /// Products.
     pub gemm: Curve,
     /// Mixture of experts; a target without prices it by its nearest neighbour in the embedded tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moe: Option<Curve>,
-    /// Decode attention over 16-bit keys and values.
+    /// Decode attention.
     pub decode_attention: Curve,
     /// Prefill attention.
     pub prefill_attention: Curve,
@@ -118,6 +146,19 @@ impl Kernels {
             range("hbm_share", c.hbm_share, (1e-6, 1e6), "a share of the bandwidth")?;
             range("peak_share", c.peak_share, (1e-6, 1e6), "a share of the peak")?;
             range("overlap", c.overlap, (1.0, 1e3), "an exponent")?;
+            let mut before = 0.0;
+            for (at, timing) in c.by_rows.iter().enumerate() {
+                range(
+                    &format!("by_rows.{at}.rows"),
+                    timing.rows,
+                    (f64::next_up(before), 1e9),
+                    "ascending numbers of rows",
+                )?;
+                range(&format!("by_rows.{at}.floor_us"), timing.floor_us, (0.0, 1e9), "a time in µs")?;
+                range(&format!("by_rows.{at}.per_mweight_us"), timing.per_mweight_us, (0.0, 1e9), "a time in µs")?;
+                range(&format!("by_rows.{at}.per_kcolumn_us"), timing.per_kcolumn_us, (0.0, 1e9), "a time in µs")?;
+                before = timing.rows;
+            }
         }
         for (name, constant) in &self.constants {
             let key = format!("kernels.constants.{name}");

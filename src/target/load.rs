@@ -80,6 +80,8 @@ pub fn check_workload(workload: &Workload, check: impl Fn(&str, f64, (f64, f64),
     check("osl", f64::from(workload.osl), (1.0, 1e7), "an answer length in tokens")?;
     check("range_ratio", workload.range_ratio, (0.0, 1.0), "a ratio")?;
     check("prefix_hit_rate", workload.prefix_hit_rate, (0.0, 0.999), "a share")?;
+    check("host_hit_share", workload.host_hit_share, (0.0, 1.0), "a share")?;
+    check("expert_imbalance", workload.expert_imbalance, (1.0, 1e3), "a ratio")?;
     check("prompts_per_client", f64::from(workload.prompts_per_client), (1.0, 1e5), "prompts per client")
 }
 

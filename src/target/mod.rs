@@ -7,4 +7,4 @@ pub mod load;
 
 pub use engine::{EngineFamily, EngineProfile, EngineSettings};
 pub use gpu::{Defaults, Gpu, GpuFamily, Node, Price, Target, Topology};
-pub use kernels::{Curve, Fit, Kernels};
+pub use kernels::{Curve, Fit, Kernels, RowsTiming};

@@ -2,6 +2,7 @@
 
 use crate::aid::*;
 use crate::stream_server::{StreamServer, steady};
+use assert_cmd::Command;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -68,6 +69,41 @@ fn a_slow_finalist_loses_and_the_next_search_stands_on_it() {
 
     let text = String::from_utf8(inferasim(&words_of_text(&out)).assert().code(1).get_output().stdout.clone()).unwrap();
     assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
+}
+
+/// Search, measure a finalist, compare, search again with the command that the comparison prints.
+#[test]
+fn the_next_search_it_prints_stands_on_the_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let tune = |words: &str| {
+        let mut command = Command::cargo_bin("inferasim-tune").unwrap();
+        let run = command.args(words.split_whitespace()).current_dir(folder.path()).assert().code(0);
+        String::from_utf8(run.get_output().stdout.clone()).unwrap()
+    };
+    let first = tune("--target mi355x --space quick --slo ttft_ms=500 --isl 100 --osl 8 --shortlist 3 --out reports");
+    assert!(!first.contains("anchor"), "{first}");
+    let report = std::fs::read_dir(folder.path().join("reports")).unwrap().next().unwrap().unwrap().path();
+    let shortlist = report.join("shortlist.json");
+    let server = StreamServer::start(|_| steady(Duration::from_millis(30), Duration::from_millis(5), 8, 100));
+    let out = folder.path().join("measured");
+    let words = format!(
+        "measure --shortlist {} --entry 3 --url {} --out {} --requests 32 {QUICK}",
+        shortlist.display(),
+        server.url(),
+        out.display()
+    );
+    inferasim(&words).assert().code(0);
+    let words = format!(
+        "compare {} --shortlist {} --anchors {} --json",
+        out.display(),
+        shortlist.display(),
+        folder.path().join("anchors").display()
+    );
+    let found: Value = serde_json::from_slice(&inferasim(&words).assert().code(1).get_output().stdout).unwrap();
+    assert_eq!(found["anchors"], 1);
+    let next = found["next"].as_str().unwrap().strip_prefix("inferasim-tune ").unwrap().to_string();
+    let second = tune(&next);
+    assert!(second.contains("anchors: TPOT and throughput") && second.contains("anchors: TTFT"), "{next}\n{second}");
 }
 
 fn words_of_text(out: &Path) -> String {

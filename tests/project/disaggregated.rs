@@ -24,6 +24,7 @@ fn deployment(prefill: u32, decode: u32, concurrency: u32) -> Deployment {
         tp: 8,
         ep: 1,
         attention_dp: 1,
+        context_parallel: 1,
         pp: 1,
         replicas: decode,
         concurrency,

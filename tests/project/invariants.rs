@@ -57,11 +57,12 @@ fn case() -> impl Strategy<Value = Case> {
         let (concurrency, max_num_batched_tokens, max_num_seqs, memory_fraction, fp8) = limits;
         Case {
             picks,
-            workload: Workload { isl, osl, range_ratio, prefix_hit_rate, prompts_per_client },
+            workload: Workload { range_ratio, prefix_hit_rate, prompts_per_client, ..Workload::constant(isl, osl) },
             deployment: Deployment {
                 tp: 1 << tp,
                 ep: 1 << ep.min(tp),
                 attention_dp: 1 << groups.min(tp),
+                context_parallel: 1,
                 pp,
                 replicas,
                 concurrency: concurrency.max(replicas),

@@ -3,3 +3,4 @@
 mod command;
 mod disaggregated;
 mod invariants;
+mod options;

@@ -74,6 +74,7 @@ pub(super) fn read(file: &str, reader: &mut csv::Reader<std::fs::File>) -> Resul
     }
     for setup in &mut setups {
         setup.requests.sort_by(|a, b| a.arrival_s.total_cmp(&b.arrival_s));
+        setup.max_num_seqs = limit_in_force(setup);
         VllmRules::of_version(&setup.version)?;
     }
     match setups.iter().find(|s| s.requests.len() < 10) {
@@ -82,6 +83,26 @@ pub(super) fn read(file: &str, reader: &mut csv::Reader<std::fs::File>) -> Resul
         }
         None => Ok(setups),
     }
+}
+
+/// The sequence limit: the recorded one, unless clearly more requests ran at once by the engine's own timestamps. Then it
+/// was another, and engines are given powers of two.
+fn limit_in_force(setup: &Setup) -> u32 {
+    let mut events: Vec<(f64, i32)> = Vec::with_capacity(2 * setup.requests.len());
+    for r in &setup.requests {
+        events.push((r.arrival_s * 1e3 + r.queue_ms, 1));
+        events.push((r.arrival_s * 1e3 + r.e2e_ms, -1));
+    }
+    events.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let most = events.iter().scan(0, |running, event| {
+        *running += event.1;
+        Some(*running)
+    });
+    let most = f64::from(most.max().unwrap_or(0));
+    if most <= 1.1 * f64::from(setup.max_num_seqs) {
+        return setup.max_num_seqs;
+    }
+    most.log2().round().exp2() as u32
 }
 
 /// Figures over some requests of a set-up.
@@ -118,8 +139,15 @@ pub struct ScoredSetup {
 
 /// Tokens of a KV block.
 const BLOCK: u32 = 16;
-/// Cache sizes tried, as factors on the most tokens that were ever held at once.
-const SIZES: std::ops::RangeInclusive<i32> = -12..=16;
+/// Cache sizes tried, in % over the most tokens that seem to have been held at once: fewer where requests were preempted
+/// meanwhile, and many more for a cache that never fills.
+fn sizes() -> impl Iterator<Item = i32> {
+    [-50, -45, -40, -35, -30, -25, -20, -16].into_iter().chain(-12..=16).chain([25, 50, 100, 300])
+}
+
+/// First guesses of a prompt token's cost, as shares of the measured TPOT: fits from several starts differ where a run
+/// was near the edge of its queue.
+const PROMPT_TOKEN_SHARES: [f64; 3] = [1.0 / 500.0, 1.0 / 2000.0, 1.0 / 8000.0];
 
 /// Fits and scores every set-up.
 pub fn score(setups: &[Setup]) -> Vec<ScoredSetup> {
@@ -128,18 +156,10 @@ pub fn score(setups: &[Setup]) -> Vec<ScoredSetup> {
 
 fn scored(setup: &Setup) -> ScoredSetup {
     let peak = peak_tokens(setup);
-    let mut blocks = blocks_of(setup, peak * 1.02);
-    let mut logs = first_guess(setup);
-    for evaluations in [300, 300] {
-        logs = minimise(&|at: &[f64]| misfit(setup, FittedStep::of_logs(at), blocks), &logs, 0.4, evaluations);
-        let step = FittedStep::of_logs(&logs);
-        let sizes: Vec<u32> = SIZES.map(|i| blocks_of(setup, peak * (1.0 + 0.01 * f64::from(i)))).collect();
-        let costs: Vec<(f64, u32)> = sizes.par_iter().map(|size| (misfit(setup, step, *size), *size)).collect();
-        let now = (misfit(setup, step, blocks), blocks);
-        blocks = costs.into_iter().fold(now, |best, c| if c.0 < best.0 { c } else { best }).1;
-    }
-    logs = minimise(&|at: &[f64]| misfit(setup, FittedStep::of_logs(at), blocks), &logs, 0.1, 300);
-    let step = FittedStep::of_logs(&logs);
+    let fits: Vec<(f64, FittedStep, u32)> =
+        PROMPT_TOKEN_SHARES.par_iter().map(|share| fitted(setup, peak, *share)).collect();
+    let first = fits[0];
+    let (_, step, blocks) = fits.into_iter().fold(first, |best, fit| if fit.0 < best.0 { fit } else { best });
     let replayed = replay(setup, step, blocks);
     ScoredSetup {
         name: setup.name.clone(),
@@ -148,6 +168,23 @@ fn scored(setup: &Setup) -> ScoredSetup {
         fitted: half(setup, &replayed, 0),
         held_out: half(setup, &replayed, 1),
     }
+}
+
+/// Step cost and cache size from one start, with their misfit.
+fn fitted(setup: &Setup, peak: f64, prompt_token_share: f64) -> (f64, FittedStep, u32) {
+    let mut blocks = blocks_of(setup, peak * 1.02);
+    let mut logs = first_guess(setup, prompt_token_share);
+    for evaluations in [300, 300] {
+        logs = minimise(&|at: &[f64]| misfit(setup, FittedStep::of_logs(at), blocks), &logs, 0.4, evaluations);
+        let step = FittedStep::of_logs(&logs);
+        let tried: Vec<u32> = sizes().map(|i| blocks_of(setup, peak * (1.0 + 0.01 * f64::from(i)))).collect();
+        let costs: Vec<(f64, u32)> = tried.par_iter().map(|size| (misfit(setup, step, *size), *size)).collect();
+        let now = (misfit(setup, step, blocks), blocks);
+        blocks = costs.into_iter().fold(now, |best, c| if c.0 < best.0 { c } else { best }).1;
+    }
+    logs = minimise(&|at: &[f64]| misfit(setup, FittedStep::of_logs(at), blocks), &logs, 0.1, 300);
+    let step = FittedStep::of_logs(&logs);
+    (misfit(setup, step, blocks), step, blocks)
 }
 
 fn blocks_of(setup: &Setup, tokens: f64) -> u32 {
@@ -171,15 +208,22 @@ fn peak_tokens(setup: &Setup) -> f64 {
     .fold(0.0, f64::max)
 }
 
-/// A decode step half of which is fixed, and prompts at a few thousand tokens per TPOT.
-fn first_guess(setup: &Setup) -> Vec<f64> {
+/// A decode step half of which is fixed, and prompts at a share of the TPOT per token.
+fn first_guess(setup: &Setup, prompt_token_share: f64) -> Vec<f64> {
     let n = setup.requests.len() as f64;
     let mean = |f: fn(&Request) -> f64| setup.requests.iter().map(f).sum::<f64>() / n;
     let tpot = mean(|r| r.tpot_ms) / 1e3;
     let length = mean(|r| f64::from(r.isl) + f64::from(r.osl) / 2.0);
     let running = f64::from(setup.max_num_seqs).min(peak_tokens(setup) / length).max(1.0);
-    let terms =
-        [0.5 * tpot, 0.2 * tpot / running, 0.2 * tpot / (running * length), 0.05 * tpot, tpot / 500.0, tpot / 2e7];
+    let prompt_token = tpot * prompt_token_share;
+    let terms = [
+        0.5 * tpot,
+        0.2 * tpot / running,
+        0.2 * tpot / (running * length),
+        0.05 * tpot,
+        prompt_token,
+        prompt_token / 4e4,
+    ];
     terms.iter().map(|t| t.ln()).collect()
 }
 
@@ -264,5 +308,34 @@ fn half(setup: &Setup, replayed: &[Option<RequestRecord>], first: usize) -> Half
         ttft: mean(pairs[2]),
         tpot_mape: mape(both.iter().map(pairs[0])),
         e2e_mape: mape(both.iter().map(pairs[1])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_limit_that_the_run_exceeded_is_not_believed() {
+        let at = |i: u32| Request {
+            arrival_s: 0.1 * f64::from(i),
+            isl: 100,
+            osl: 100,
+            queue_ms: 0.0,
+            ttft_ms: 50.0,
+            tpot_ms: 10.0,
+            e2e_ms: 60_000.0,
+        };
+        let mut setup = Setup {
+            name: "s".into(),
+            version: "0.19.0".into(),
+            max_num_seqs: 128,
+            max_num_batched_tokens: 2048,
+            requests: (0..130).map(at).collect(),
+        };
+        // A request that ends as the next is admitted overlaps by the clock's error only.
+        assert_eq!(limit_in_force(&setup), 128);
+        setup.requests = (0..258).map(at).collect();
+        assert_eq!(limit_in_force(&setup), 256);
     }
 }

@@ -132,15 +132,16 @@ pub struct ScoredRun {
     pub e2e: Pair,
 }
 
-/// What a fit on other models' runs adds to the calibration: a factor on every step, and time outside the engine.
+/// What a fit on other models' runs adds to the calibration: a factor on every step, and time outside the engine, in
+/// decode steps of the moment (a first token is handed on between steps, and slower models delay it by more).
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Tuning {
     step: f64,
-    outside_ms: f64,
+    outside_steps: f64,
 }
 
 impl Tuning {
-    const NONE: Tuning = Tuning { step: 1.0, outside_ms: 0.0 };
+    const NONE: Tuning = Tuning { step: 1.0, outside_steps: 0.0 };
 
     /// Brings the geometric mean of TPOT and the mean of TTFT over simulated runs to what was measured.
     fn refined(self, scored: &[&ScoredRun]) -> Self {
@@ -151,8 +152,8 @@ impl Tuning {
         }
         let mean = |f: &dyn Fn(&ScoredRun) -> f64| counted.iter().map(|r| f(r)).sum::<f64>() / counted.len() as f64;
         let step = mean(&|r| (r.tpot.measured / r.tpot.simulated).ln()).exp();
-        let missing = mean(&|r| r.ttft.measured - r.ttft.simulated);
-        Self { step: self.step * step, outside_ms: self.outside_ms + missing }
+        let missing = mean(&|r| r.ttft.measured - r.ttft.simulated) / mean(&|r| r.tpot.measured);
+        Self { step: self.step * step, outside_steps: self.outside_steps + missing }
     }
 }
 
@@ -177,7 +178,15 @@ impl StepTime for Tuned {
     }
 
     fn outside(&mut self, request: &FirstToken) -> f64 {
-        (self.0.outside(request) + self.1.outside_ms / 1e3).max(0.0)
+        let sequences = request.running.max(1);
+        let context = u64::from(sequences) * u64::from(request.computed + request.cached);
+        let step = StepBatch {
+            decode_sequences: sequences,
+            decode_tokens: sequences,
+            decode_context: context,
+            ..StepBatch::default()
+        };
+        (self.0.outside(request) + self.1.outside_steps * self.seconds(&step)).max(0.0)
     }
 }
 
@@ -258,6 +267,7 @@ fn simulated(run: &Run, calibration: &Calibration, tuning: Tuning, most: u64) ->
         tp: run.tp,
         ep: 1,
         attention_dp: 1,
+        context_parallel: 1,
         pp: 1,
         replicas: 1,
         concurrency: run.max_num_seqs,

@@ -55,6 +55,9 @@ pub struct FactArgs {
     /// Attention-data-parallel groups [default: 1]
     #[arg(long)]
     attention_dp: Option<u32>,
+    /// Ranks over which a sequence's KV cache is spread in decode [default: 1]
+    #[arg(long)]
+    context_parallel: Option<u32>,
     /// Independent copies [default: 1]
     #[arg(long)]
     replicas: Option<u32>,
@@ -114,6 +117,7 @@ impl FactArgs {
                 ep: self.ep.unwrap_or(1),
                 pp: self.pp.unwrap_or(1),
                 attention_dp: self.attention_dp.unwrap_or(1),
+                context_parallel: self.context_parallel.unwrap_or(1),
                 replicas: self.replicas.unwrap_or(1),
             },
             concurrency: self.concurrency,

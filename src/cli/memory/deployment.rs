@@ -34,6 +34,9 @@ pub struct Arguments {
     /// Attention-data-parallel groups inside the stage.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=4096))]
     attention_dp: u32,
+    /// Ranks that each hold a part of a sequence's KV cache in decode instead of a copy (vLLM).
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    context_parallel: u32,
     /// Pipeline stages.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=256))]
     pp: u32,
@@ -148,6 +151,7 @@ fn deployment(args: &Arguments, target: &Target, engine: &EngineSettings, dtype:
         tp: args.tp,
         ep: args.ep,
         attention_dp: args.attention_dp,
+        context_parallel: args.context_parallel,
         pp: args.pp,
         replicas: 1,
         concurrency: 1,

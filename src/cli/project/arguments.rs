@@ -34,6 +34,9 @@ pub struct Arguments {
     /// Attention-data-parallel groups inside the stage
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = ranks())]
     pub attention_dp: u32,
+    /// Decode context parallelism: ranks that each hold a part of a sequence's KV cache instead of a copy of it (vLLM)
+    #[arg(long, value_name = "RANKS", default_value_t = 1, allow_negative_numbers = true, value_parser = ranks())]
+    pub context_parallel: u32,
     /// Pipeline stages
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub pp: u32,
@@ -67,6 +70,12 @@ pub struct Arguments {
     /// Share of each prompt answered from the prefix cache [default: the target's]
     #[arg(long, allow_negative_numbers = true)]
     pub prefix_hit_rate: Option<f64>,
+    /// Share of the prefix hits that are copied in from host memory [default: the target's]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub host_hit_share: Option<f64>,
+    /// Routed tokens of the busiest expert-parallel group over the mean group's [default: the target's, else 1.1]
+    #[arg(long, value_name = "RATIO", allow_negative_numbers = true)]
+    pub expert_imbalance: Option<f64>,
     /// Precision of the checkpoint, as the model's preset names it [default: the model's first]
     #[arg(long)]
     pub weight_dtype: Option<String>,

@@ -49,6 +49,7 @@ pub fn space(arguments: SpaceArguments) -> Result<u8> {
     add("pp", spelt(&k.pp, ""));
     add("ep", spelt(&k.ep, ""));
     add("attention_dp", spelt(&k.attention_dp, ""));
+    add("context_parallel", spelt(&k.context_parallel, ""));
     add("replicas", spelt(&k.replicas, "as many as the GPUs allow"));
     add("draft_tokens", spelt(&k.draft_tokens, ""));
     add("memory_fraction", spelt(&k.memory_fraction, "the engine's default"));

@@ -32,6 +32,9 @@ pub struct DeploymentArgs {
     /// Attention-data-parallel groups inside the stage
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     attention_dp: u32,
+    /// Ranks that each hold a part of a sequence's KV cache in decode instead of a copy (vLLM)
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    context_parallel: u32,
     /// Pipeline stages
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pp: u32,
@@ -104,6 +107,7 @@ impl DeploymentArgs {
             ("--tp", self.tp != 1),
             ("--ep", self.ep != 1),
             ("--attention-dp", self.attention_dp != 1),
+            ("--context-parallel", self.context_parallel != 1),
             ("--pp", self.pp != 1),
             ("--weight-dtype", self.weight_dtype.is_some()),
             ("--kv-dtype", self.kv_dtype.is_some()),
@@ -169,6 +173,7 @@ impl DeploymentArgs {
             tp: self.tp,
             ep: self.ep,
             attention_dp: self.attention_dp,
+            context_parallel: self.context_parallel,
             pp: self.pp,
             replicas: load.replicas,
             // Pools of a simulated fleet are the scenario's own.
@@ -181,6 +186,9 @@ impl DeploymentArgs {
             osl: Some(osl),
             range_ratio: Some(ratio),
             prefix_hit_rate: Some(0.0),
+            // The host tier of a simulated fleet is the scenario's own.
+            host_hit_share: None,
+            expert_imbalance: None,
             weight_dtype: self.weight_dtype.clone(),
             kv_dtype: self.kv_dtype.clone(),
             max_num_batched_tokens: load.max_num_batched_tokens,

@@ -34,6 +34,12 @@ pub struct Arguments {
     /// Share of each prompt answered from the prefix cache [default: the target's]
     #[arg(long, allow_negative_numbers = true)]
     pub prefix_hit_rate: Option<f64>,
+    /// Share of the prefix hits that are copied in from host memory [default: the target's]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub host_hit_share: Option<f64>,
+    /// Routed tokens of the busiest expert-parallel group over the mean group's [default: the target's, else 1.1]
+    #[arg(long, value_name = "RATIO", allow_negative_numbers = true)]
+    pub expert_imbalance: Option<f64>,
     /// Requests in flight, one or several separated by commas [default: the space's]
     #[arg(long, value_delimiter = ',')]
     pub concurrency: Vec<u32>,
@@ -72,7 +78,8 @@ pub struct Arguments {
     pub shard: Option<Part>,
     /// Continue the interrupted run of this report folder: its own flags count, but for --budget, --json and --no-report
     #[arg(long, value_name = "RUN", conflicts_with_all = [
-        "target", "model", "isl", "osl", "range_ratio", "prefix_hit_rate", "concurrency", "engine", "engine_version",
+        "target", "model", "isl", "osl", "range_ratio", "prefix_hit_rate",
+        "host_hit_share", "expert_imbalance", "concurrency", "engine", "engine_version",
         "space", "objective", "slo", "verify", "backend", "seed", "calibration", "anchors", "nodes", "gpus", "top", "shortlist", "out",
         "shard", "sensitivity",
         "planner_url", "planner_model", "planner_key_env", "planner_calls", "planner_tokens", "planner_usd", "planner_price",

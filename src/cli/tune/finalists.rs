@@ -120,6 +120,7 @@ fn features(d: &Deployment, bound: Bound) -> Vec<f64> {
         doublings(d.tp),
         doublings(d.ep),
         doublings(d.attention_dp),
+        doublings(d.context_parallel),
         doublings(d.pp),
         doublings(d.replicas) / 2.0,
         if d.kv_dtype == KvFormat::Fp8 { 1.0 } else { 0.0 },

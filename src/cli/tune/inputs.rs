@@ -155,6 +155,8 @@ fn workload(arguments: &Arguments, default: &Workload, model: &Model) -> Result<
         osl: arguments.osl.unwrap_or(default.osl),
         range_ratio: arguments.range_ratio.unwrap_or(default.range_ratio),
         prefix_hit_rate: arguments.prefix_hit_rate.unwrap_or(default.prefix_hit_rate),
+        host_hit_share: arguments.host_hit_share.unwrap_or(default.host_hit_share),
+        expert_imbalance: arguments.expert_imbalance.unwrap_or(default.expert_imbalance),
         prompts_per_client: default.prompts_per_client,
     };
     check(&workload, model)?;

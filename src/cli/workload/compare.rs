@@ -55,9 +55,8 @@ mod built {
     use crate::inference::device::{self, Use};
     use crate::inference::latency::median;
     use crate::inference::session::Rounds;
-    use crate::inference::target_file::ENGINE;
-    use crate::inference::{Clock, Config, Device, Mode, preset, triage::document};
-    use crate::model::KvFormat;
+    use crate::inference::target_file::engine_profile;
+    use crate::inference::{Clock, Config, Device, Dtype, Mode, preset, triage::document};
     use crate::serve::Projector;
     use crate::target::{EngineProfile, Kernels, Target};
     use crate::{Error, Result, yaml};
@@ -125,21 +124,19 @@ mod built {
             Some(path) => document::config_of(&document::open(path)?)?,
             None => Config::default(),
         };
-        if arguments.recipe.is_some() && config.dtype.word() != kernels.dtype {
+        let probed = Dtype::of_word(&kernels.dtype).unwrap_or(config.dtype);
+        let held = |dtype: Dtype| dtype.held_on(&kernels.device);
+        if arguments.recipe.is_some() && held(config.dtype) != held(probed) {
             return Err(Error::input(
                 format!("dtype: {}", config.dtype.word()),
                 format!("the target was probed in {}", kernels.dtype),
                 "Probe it in the recipe's format, or change the recipe",
             ));
         }
-        if kernels.dtype == crate::inference::Dtype::Float16.word() {
-            config.dtype = crate::inference::Dtype::Float16;
+        if arguments.recipe.is_none() {
+            config.dtype = probed;
         }
-        config.device = match kernels.device.split(':').next() {
-            Some("cuda") => Device::Cuda,
-            Some("rocm") => Device::Rocm,
-            _ => Device::Cpu,
-        };
+        config.device = Device::of_name(&kernels.device);
         config.mode = Mode::OfflineBatch;
         Ok(config)
     }
@@ -150,7 +147,8 @@ mod built {
 
     fn step_cost(config: &Config, target: &Target) -> Result<StepCost> {
         let model = preset::model_of(config)?;
-        let document = Document { origin: "engine of the workload".into(), text: ENGINE.into() };
+        let held = config.dtype.held_on(config.device.kind());
+        let document = Document { origin: "engine of the workload".into(), text: engine_profile(held) };
         let engine: EngineProfile = yaml::parse(&document)?;
         let calibration = Calibration::load("public")?;
         let projector = Projector::new(&model, target, &engine, None, &calibration, &target.defaults.workload)?;
@@ -158,11 +156,12 @@ mod built {
             tp: 1,
             ep: 1,
             attention_dp: 1,
+            context_parallel: 1,
             pp: 1,
             replicas: 1,
             concurrency: 1,
-            weight_dtype: "bf16".into(),
-            kv_dtype: KvFormat::Bf16,
+            weight_dtype: held.weight_format().to_string(),
+            kv_dtype: held.kv_format(),
             max_num_batched_tokens: projector.settings.max_num_batched_tokens(&target.gpu),
             max_num_seqs: projector.settings.max_num_seqs(&target.gpu),
             memory_fraction: projector.settings.memory_fraction,
@@ -178,7 +177,7 @@ mod built {
         if arguments.json {
             return super::super::print_json(&serde_json::json!({
                 "schema": "inferasim.workload_comparison/1", "target": arguments.target, "probed": kernels.probed,
-                "model": config.model, "dtype": config.dtype, "rounds": arguments.rounds,
+                "model": config.model, "dtype": config.dtype, "computed_in": config.dtype.held_on(&kernels.device), "rounds": arguments.rounds,
                 "within_pct": arguments.within, "worst_pct": worst, "passed": within, "rows": rows,
             }));
         }

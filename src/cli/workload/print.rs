@@ -8,9 +8,10 @@ use crate::report::terminal::table::{WIDTH, wrap};
 pub fn result(result: &WorkloadResult) -> Vec<String> {
     let m = &result.metrics;
     let threads = m.threads.map_or(String::new(), |t| format!(", {t} threads"));
+    let computed = if m.computed_in == m.dtype { String::new() } else { format!(" computed in {}", m.computed_in) };
     let mut lines = vec![
         format!(
-            "{} of a {} with {:.1} M parameters in {} on {}{threads}",
+            "{} of a {} with {:.1} M parameters in {}{computed} on {}{threads}",
             m.mode,
             m.model_kind,
             m.parameter_count as f64 / 1e6,

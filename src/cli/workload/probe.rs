@@ -1,7 +1,7 @@
 //! `inferasim workload probe`: what the projector needs to know about this machine's own device.
 
 use super::Timing;
-use crate::inference::Device;
+use crate::inference::{Device, Dtype};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -20,9 +20,9 @@ pub struct Arguments {
     /// Device: auto, cpu, cuda, rocm
     #[arg(long, default_value = "auto", value_parser = device)]
     device: Device,
-    /// Number format: bfloat16 or float16
-    #[arg(long, default_value = "bfloat16", value_parser = ["bfloat16", "float16"])]
-    dtype: String,
+    /// Number format: bfloat16, float16, float32 (a CPU computes each in float32)
+    #[arg(long, default_value = "bfloat16", value_parser = dtype)]
+    dtype: Dtype,
     /// Rounds over all shapes; the median counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
     rounds: u8,
@@ -43,6 +43,10 @@ fn device(text: &str) -> std::result::Result<Device, String> {
     }
 }
 
+fn dtype(text: &str) -> std::result::Result<Dtype, String> {
+    Dtype::of_word(text).ok_or_else(|| "use bfloat16, float16 or float32".to_string())
+}
+
 /// Without the framework there is nothing to time.
 #[cfg(not(feature = "workload"))]
 pub fn run(_: &Arguments) -> crate::Result<u8> {
@@ -59,8 +63,8 @@ mod built {
     use crate::inference::device::{self, Use};
     use crate::inference::probe::Probe;
     use crate::inference::samples::Samples;
-    use crate::inference::target_file::{ENGINE, Facts, target_of};
-    use crate::inference::{Config, Dtype};
+    use crate::inference::target_file::{Facts, engine_profile, target_of};
+    use crate::inference::{Config, Device};
     use crate::source::{Origin, Sourced};
     use crate::target::Target;
     use crate::{Error, Result};
@@ -68,7 +72,7 @@ mod built {
 
     /// Times the device and writes the files.
     pub fn run(arguments: &Arguments) -> Result<u8> {
-        let dtype = if arguments.dtype == "float16" { Dtype::Float16 } else { Dtype::Bfloat16 };
+        let dtype = arguments.dtype;
         std::fs::create_dir_all(&arguments.out).map_err(|e| unwritable(&arguments.out, &e))?;
         let usage = Use { threads: arguments.timing.threads.map(usize::from), clock: arguments.timing.clock };
         let rounds = usize::from(arguments.rounds);
@@ -86,8 +90,9 @@ mod built {
         let text = |e: serde_yaml::Error| Error::input("target.yaml", format!("cannot be written: {e}"), "");
         let json =
             serde_json::to_string_pretty(&samples).map_err(|e| Error::input("samples.json", e.to_string(), ""))?;
-        write(&engine, ENGINE)?;
-        write(&model, &super::super::model::text(&Config::default())?)?;
+        write(&engine, &engine_profile(samples.held))?;
+        let decoder = Config { device: Device::of_name(&samples.device), dtype, ..Config::default() };
+        write(&model, &super::super::model::text(&decoder)?)?;
         write(&arguments.out.join("samples.json"), &(json + "\n"))?;
         let path = arguments.out.join("target.yaml");
         write(&path, &serde_yaml::to_string(&target).map_err(text)?)?;
@@ -120,8 +125,14 @@ mod built {
 
     fn print(samples: &Samples, target: &Target, path: &Path) {
         let threads = samples.threads.map_or(String::new(), |t| format!(", {t} threads"));
-        println!("{}{threads}, {}, {} clock", samples.device, samples.dtype, samples.clock);
-        println!("copy bandwidth    {:>10.2} GB/s", samples.copy_bytes_us / 1e3);
+        println!(
+            "{}{threads}, {} computed in {}, {} clock",
+            samples.device,
+            samples.dtype.word(),
+            samples.held.word(),
+            samples.clock
+        );
+        println!("fastest stream    {:>10.2} GB/s", samples.bandwidth() / 1e3);
         println!("fastest product   {:>10.2} GFLOP/s", samples.peak() / 1e3);
         if let Some(kernels) = &target.kernels {
             println!("{:<18} {:>8} {:>12} {:>14}", "closed form", "timings", "floor, µs", "median error");

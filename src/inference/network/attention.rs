@@ -16,7 +16,7 @@ pub struct Attention<B: Backend> {
 impl<B: Backend> Attention<B> {
     /// Seeded weights.
     pub fn new(weights: &mut Weights<B>, hidden: usize, heads: usize) -> Self {
-        Self { qkv: weights.matrix([hidden, 3 * hidden], hidden), out: weights.matrix([hidden, hidden], hidden), heads }
+        Self { qkv: weights.weight([hidden, 3 * hidden]), out: weights.weight([hidden, hidden]), heads }
     }
 
     /// Queries, keys and values side by side, `[tokens, 3 · hidden]`.

@@ -42,7 +42,7 @@ pub struct GatedMlp<B: Backend> {
 impl<B: Backend> GatedMlp<B> {
     /// Seeded weights.
     pub fn new(weights: &mut Weights<B>, hidden: usize, inner: usize) -> Self {
-        Self { gate_up: weights.matrix([hidden, 2 * inner], hidden), down: weights.matrix([inner, hidden], inner) }
+        Self { gate_up: weights.weight([hidden, 2 * inner]), down: weights.weight([inner, hidden]) }
     }
 
     /// Of `[tokens, hidden]`.

@@ -14,7 +14,7 @@ pub struct Experts<B: Backend> {
 impl<B: Backend> Experts<B> {
     /// Seeded weights.
     pub fn new(weights: &mut Weights<B>, hidden: usize, inner: usize, count: usize) -> Self {
-        let router = weights.matrix([hidden, count], hidden);
+        let router = weights.weight([hidden, count]);
         Self { router, experts: (0..count).map(|_| GatedMlp::new(weights, hidden, inner)).collect() }
     }
 

@@ -15,7 +15,7 @@ impl<B: Backend> Mlp<B> {
     /// Seeded weights.
     pub fn new(weights: &mut Weights<B>, shape: &ModelShape) -> Self {
         let h = shape.hidden_size;
-        let layers = (0..shape.num_layers).map(|_| (weights.matrix([h, h], h), weights.bias(h, h))).collect();
+        let layers = (0..shape.num_layers).map(|_| (weights.weight([h, h]), weights.bias(h, h))).collect();
         Self { layers, head_bias: weights.bias(shape.vocab_size, h) }
     }
 

@@ -14,7 +14,7 @@ pub mod weights;
 pub use cache::KvCache;
 pub use weights::Weights;
 
-use super::config::{Config, ModelKind};
+use super::config::{Config, Dtype, ModelKind};
 use block::{Block, Norm};
 use burn_tensor::backend::Backend;
 use burn_tensor::{DType, Int, Tensor};
@@ -31,7 +31,7 @@ pub struct Output<B: Backend> {
 /// A model on a device.
 pub struct Network<B: Backend> {
     embedding: Tensor<B, 2>,
-    /// `[hidden, vocabulary]`: the embedding turned round once, so that no step has to.
+    /// `[hidden, vocabulary]`; a transformer's is its embedding.
     head: Tensor<B, 2>,
     body: Body<B>,
     heads: usize,
@@ -44,21 +44,21 @@ enum Body<B: Backend> {
 }
 
 impl<B: Backend> Network<B> {
-    /// Builds the model of a configuration; the seed decides every weight.
-    pub fn new(config: &Config, device: &B::Device) -> Self {
+    /// Builds the model of a configuration, its values held in the format `held`; the seed decides every weight.
+    pub fn new(config: &Config, held: Dtype, device: &B::Device) -> Self {
         let shape = &config.model;
-        let mut weights = Weights::new(config.seed, super::device::dtype_of(config.dtype), device.clone());
+        let mut weights = Weights::new(config.seed, config.dtype, held, device.clone());
         let (vocabulary, hidden) = (shape.vocab_size, shape.hidden_size);
         let embedding = weights.matrix([vocabulary, hidden], hidden);
         let (body, head) = if shape.kind == ModelKind::Mlp {
-            (Body::Mlp(Mlp::new(&mut weights, shape)), weights.matrix([hidden, vocabulary], hidden))
+            (Body::Mlp(Mlp::new(&mut weights, shape)), weights.weight([hidden, vocabulary]))
         } else {
             let blocks = (0..shape.num_layers).map(|_| Block::new(&mut weights, shape)).collect();
             let causal = shape.kind == ModelKind::DecoderTransformer;
             let norm = Norm::new(&weights, hidden);
-            (Body::Transformer { blocks, norm, causal }, weights::copied(embedding.clone().transpose()))
+            (Body::Transformer { blocks, norm, causal }, weights::turned(embedding.clone()))
         };
-        Self { embedding, head, body, heads: shape.num_heads, dtype: weights.dtype() }
+        Self { embedding, head, body, heads: shape.num_heads, dtype: weights.held() }
     }
 
     /// Replaces the embedding, for checks of what a broken weight does.

@@ -1,7 +1,9 @@
 //! How fast are this device's copies, matrix products, attention, experts and small kernels?
 //!
 //! Every shape is timed once per round, round after round, so that a busy machine slows all of them alike; the median
-//! over the rounds counts. Attention and small kernels are the very functions the models run.
+//! over the rounds counts. Attention and small kernels are the very functions the models run. A model touches every
+//! weight and every cached key once per step, so between two uses of one the others have pushed it out of the caches;
+//! here each timing takes the next of so many equal operands that the same holds.
 
 mod kernels;
 
@@ -12,7 +14,7 @@ use super::random::{self, Stream};
 use super::samples::{AttentionSample, ExpertSample, GemmSample, Samples, SmallSample};
 use crate::{Error, Result};
 use burn_tensor::backend::Backend;
-use burn_tensor::{DType, Tensor, TensorData};
+use burn_tensor::{Tensor, TensorData};
 
 /// A probe of one number format.
 pub struct Probe<F> {
@@ -26,7 +28,7 @@ pub struct Probe<F> {
 
 /// (columns, reduction) of the products; no shape of the default model is among them.
 const MATRICES: &[(usize, usize)] = &[(768, 256), (1024, 384), (3072, 768), (768, 3072), (16000, 384), (4096, 1024)];
-const ROWS: &[usize] = &[1, 2, 6, 16, 96, 384];
+const ROWS: &[usize] = &[1, 2, 6, 12, 32, 96, 384, 640];
 /// (rows, context, heads, dimensions) of decode attention.
 const DECODE: &[(usize, usize, usize, usize)] =
     &[(1, 96, 12, 64), (2, 48, 4, 64), (2, 384, 6, 64), (6, 96, 12, 64), (6, 192, 8, 48), (8, 320, 8, 64)];
@@ -51,7 +53,9 @@ impl<F: Fn(usize) + Send> Task for Probe<F> {
     type Output = Samples;
 
     fn run<B: Backend>(self, place: &Place<B>) -> Result<Samples> {
-        let operands = Operands { place, dtype: dtype_of(self.dtype) };
+        let held = place.held(self.dtype);
+        let cold = cold_bytes(&place.name);
+        let operands = Operands { place, held, cold };
         let mut jobs: Vec<Job<B>> = vec![operands.copy()];
         for (n, k) in MATRICES {
             jobs.extend(operands.gemm(*n, *k));
@@ -74,7 +78,7 @@ impl<F: Fn(usize) + Send> Task for Probe<F> {
                 (self.said)(round);
             }
         }
-        gather(&jobs, place, self.dtype)
+        gather(&jobs, place, self.dtype, cold)
     }
 }
 
@@ -116,22 +120,44 @@ impl<B: Backend> Job<B> {
 /// Makes operands of jobs.
 struct Operands<'a, B: Backend> {
     place: &'a Place<B>,
-    dtype: DType,
+    held: Dtype,
+    /// Bytes that pass between two uses of one weight or cache.
+    cold: usize,
+}
+
+/// Last-level caches are smaller than a quarter of this: on a processor by what the kernel says, else by assumption.
+fn cold_bytes(device: &str) -> usize {
+    const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
+    let bytes_of = |index: usize| {
+        let text = std::fs::read_to_string(format!("{CACHES}/index{index}/size")).ok()?;
+        text.trim().strip_suffix('K')?.parse::<usize>().ok().map(|kib| kib << 10)
+    };
+    let largest = if device == "cpu" { (0..8).filter_map(bytes_of).max() } else { Some(128 << 20) };
+    // A shared cache of a big server would take more memory than a probe should: 512 MiB are enough there too, for its
+    // neighbours use it as well.
+    (4 * largest.unwrap_or(32 << 20)).clamp(32 << 20, 512 << 20)
 }
 
 impl<B: Backend> Operands<'_, B> {
     fn tensor<const D: usize>(&self, shape: [usize; D]) -> Tensor<B, D> {
         let values = random::uniform(1, Stream::Probe(D as u64), shape.iter().product(), 0.5);
-        Tensor::from_data(TensorData::new(values, shape), (&self.place.device, self.dtype))
+        Tensor::from_data(TensorData::new(values, shape), (&self.place.device, dtype_of(self.held)))
+    }
+
+    /// How many operands of `values` values it takes that a use of one finds none of it in a cache.
+    fn copies(&self, values: usize) -> usize {
+        (self.cold / (values * self.held.bytes()).max(1) + 1).max(2)
     }
 }
 
-fn gather<B: Backend>(jobs: &[Job<B>], place: &Place<B>, dtype: Dtype) -> Result<Samples> {
+fn gather<B: Backend>(jobs: &[Job<B>], place: &Place<B>, dtype: Dtype, cold: usize) -> Result<Samples> {
     let mut samples = Samples {
         device: place.name.clone(),
         threads: place.threads,
         clock: place.clock.word().into(),
-        dtype: dtype.word().into(),
+        dtype,
+        held: place.held(dtype),
+        cold_bytes: cold,
         copy_bytes_us: 0.0,
         gemm: Vec::new(),
         decode: Vec::new(),

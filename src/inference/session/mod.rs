@@ -26,7 +26,7 @@ impl Task for Session {
     type Output = WorkloadResult;
 
     fn run<B: Backend>(self, place: &Place<B>) -> Result<WorkloadResult> {
-        let network = Network::new(&self.config, &place.device);
+        let network = Network::new(&self.config, place.held(self.config.dtype), &place.device);
         run(&self.config, &network, place)
     }
 }
@@ -55,7 +55,7 @@ impl<F: Fn(usize) + Send> Task for Rounds<F> {
 
     fn run<B: Backend>(self, place: &Place<B>) -> Result<Vec<Times>> {
         let Some(first) = self.configs.first() else { return Ok(Vec::new()) };
-        let network = Network::new(first, &place.device);
+        let network = Network::new(first, place.held(first.dtype), &place.device);
         let mut times = vec![Times::default(); self.configs.len()];
         for round in 0..=self.rounds {
             for (config, times) in self.configs.iter().zip(&mut times) {
@@ -93,6 +93,7 @@ fn metrics<B: Backend>(config: &Config, place: &Place<B>) -> Metrics {
         threads: place.threads,
         clock: place.clock,
         dtype: config.dtype.word().into(),
+        computed_in: place.held(config.dtype).word().into(),
         model_kind: config.model.kind.word().into(),
         parameter_count: config.model.parameter_count(),
         batch_size: config.request.batch_size,

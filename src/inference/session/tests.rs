@@ -10,7 +10,7 @@ use crate::inference::network::{Network, Weights};
 use crate::inference::random::{self, Stream};
 use crate::inference::{Clock, schedule};
 use burn_flex::Flex;
-use burn_tensor::{DType, Int, Tensor, TensorData};
+use burn_tensor::{Int, Tensor, TensorData};
 
 fn place() -> Place<Flex> {
     Place { device: Default::default(), name: "cpu".into(), threads: Some(1), clock: Clock::Wall }
@@ -65,7 +65,7 @@ fn attention_by_hand() {
 #[test]
 fn a_norm_by_hand() {
     // Mean 2, variance 1.
-    let norm = Norm::<Flex>::new(&Weights::new(1, DType::F32, Default::default()), 2);
+    let norm = Norm::<Flex>::new(&Weights::new(1, Dtype::Float32, Dtype::Float32, Default::default()), 2);
     let x = Tensor::from_data([[1.0f32, 3.0]], &Default::default());
     let y: Vec<f32> = norm.forward(x).into_data().iter::<f32>().collect();
     let expected = 1.0 / (1.0f32 + 1e-5).sqrt();
@@ -76,7 +76,7 @@ fn a_norm_by_hand() {
 fn a_cached_decode_equals_computing_the_whole_sequence_again() {
     for (kind, experts) in [(ModelKind::DecoderTransformer, 1), (ModelKind::DecoderTransformer, 3)] {
         let config = small(kind, experts);
-        let network = Network::<Flex>::new(&config, &Default::default());
+        let network = Network::<Flex>::new(&config, config.dtype, &Default::default());
         let values = random::tokens(5, Stream::Prompt(0), 2 * 9, 97);
         let whole = network.forward(tokens(&values, 2), None).logits;
         let mut cache = network.cache(2, 9);
@@ -100,7 +100,7 @@ fn the_cache_changes_no_generated_token() {
         let mut without = with.clone();
         without.serving.kv_cache = false;
         let generated = |config: &Config| {
-            let network = Network::<Flex>::new(config, &Default::default());
+            let network = Network::<Flex>::new(config, config.dtype, &Default::default());
             let mut observer = Observer::new(&config.checks);
             offline::batch(config, &network, &place(), Stream::Prompt(0), &mut observer).unwrap().sequences
         };
@@ -116,7 +116,7 @@ fn a_continuous_batch_generates_what_each_request_generates_alone() {
         config.mode = Mode::ContinuousBatch;
         config.serving.kv_cache = kv_cache;
         config.request = Request { batch_size: 5, prompt_len: 6, generate_tokens: 4 };
-        let network = Network::<Flex>::new(&config, &Default::default());
+        let network = Network::<Flex>::new(&config, config.dtype, &Default::default());
         // Requests of different ages share a batch where a slot comes free at another time: three slots for five
         // requests, after one tick in which a single request was admitted.
         let served = |capacity: usize| {
@@ -140,7 +140,7 @@ fn a_continuous_batch_generates_what_each_request_generates_alone() {
 #[test]
 fn rows_of_different_length_decode_as_if_alone() {
     let config = small(ModelKind::DecoderTransformer, 1);
-    let network = Network::<Flex>::new(&config, &Default::default());
+    let network = Network::<Flex>::new(&config, config.dtype, &Default::default());
     let (long, short) = (random::tokens(5, Stream::Prompt(1), 7, 97), random::tokens(5, Stream::Prompt(2), 3, 97));
     let mut cache = network.cache(0, 0);
     for prompt in [&long, &short] {
@@ -167,7 +167,7 @@ fn rows_of_different_length_decode_as_if_alone() {
 #[test]
 fn an_encoder_sees_both_ways_and_a_decoder_only_back() {
     let first_logits = |kind: ModelKind, last: i32| {
-        let network = Network::<Flex>::new(&small(kind, 1), &Default::default());
+        let network = Network::<Flex>::new(&small(kind, 1), Dtype::Float32, &Default::default());
         network.forward(tokens(&[1, 2, 3, last], 1), None).logits.slice_dim(1, 0..1)
     };
     let moved = |kind| largest_difference(first_logits(kind, 4), first_logits(kind, 50));
@@ -178,7 +178,7 @@ fn an_encoder_sees_both_ways_and_a_decoder_only_back() {
 #[test]
 fn an_encoder_has_no_decode_latency() {
     let config = small(ModelKind::EncoderTransformer, 1);
-    let result = run(&config, &Network::<Flex>::new(&config, &Default::default()), &place()).unwrap();
+    let result = run(&config, &Network::<Flex>::new(&config, config.dtype, &Default::default()), &place()).unwrap();
     assert!(result.passed && result.metrics.prefill_latency_ms.is_some());
     assert_eq!((result.metrics.decode_latency_ms, result.metrics.output_tokens_per_sec), (None, None));
     let rate = result.metrics.tokens_per_sec.unwrap();
@@ -191,7 +191,8 @@ fn the_same_seed_gives_the_same_checksum_in_every_format() {
     for dtype in [Dtype::Float32, Dtype::Bfloat16, Dtype::Float16] {
         let checksum = |seed: u64, warmup_steps: usize| {
             let config = Config { seed, warmup_steps, dtype, ..small(ModelKind::DecoderTransformer, 2) };
-            let result = run(&config, &Network::<Flex>::new(&config, &Default::default()), &place()).unwrap();
+            let result =
+                run(&config, &Network::<Flex>::new(&config, config.dtype, &Default::default()), &place()).unwrap();
             assert!(result.passed, "{dtype:?} {:?}", result.failure_details);
             result.metrics.logits_checksum.unwrap()
         };
@@ -205,7 +206,7 @@ fn the_same_seed_gives_the_same_checksum_in_every_format() {
 fn broken_weights_are_found() {
     let problems = |value: f32, checks: Checks| {
         let config = Config { checks, ..small(ModelKind::DecoderTransformer, 1) };
-        let network = Network::<Flex>::new(&config, &Default::default());
+        let network = Network::<Flex>::new(&config, config.dtype, &Default::default());
         let broken = network.embedding().mul_scalar(0.0).add_scalar(value);
         let result = run(&config, &network.with_embedding(broken), &place()).unwrap();
         assert_eq!(result.passed, result.failure_details.is_empty());
@@ -225,7 +226,7 @@ fn too_few_ticks_are_a_failure_with_its_reason() {
     config.serving.continuous_batch.max_active_requests = 2;
     let outcome = |steps: usize| {
         let config = Config { steps, ..config.clone() };
-        run(&config, &Network::<Flex>::new(&config, &Default::default()), &place()).unwrap()
+        run(&config, &Network::<Flex>::new(&config, config.dtype, &Default::default()), &place()).unwrap()
     };
     let short = outcome(5);
     assert!(!short.passed);

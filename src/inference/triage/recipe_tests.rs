@@ -115,6 +115,7 @@ fn metrics(checksum: i64) -> Metrics {
         threads: Some(1),
         clock: Clock::Wall,
         dtype: "float32".into(),
+        computed_in: "float32".into(),
         model_kind: "mlp".into(),
         parameter_count: 1,
         batch_size: 1,

@@ -320,6 +320,7 @@ fn quark_scheme(config: &Object) -> Option<WeightFormat> {
 /// What a user calls a checkpoint whose bulk is in this format.
 fn word(format: WeightFormat) -> &'static str {
     match format {
+        WeightFormat::F32 => "f32",
         WeightFormat::Bf16 => "bf16",
         WeightFormat::Fp8 | WeightFormat::Fp8Block => "fp8",
         WeightFormat::Mxfp4 => "mxfp4",

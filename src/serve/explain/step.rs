@@ -219,6 +219,10 @@ fn lines(cost: &StepCost, sequences: f64, context: f64, queries: f64) -> Vec<OpL
         let shape = format!("{}x{} over {} ranks", short(r.rows(tokens)), short(r.width), short(r.ranks));
         lines.push(line("all-reduce", Part::Collectives, r.count, shape, (&r.table, r.exact), r.time(tokens)));
     }
+    for e in &ops.exchanges {
+        let shape = format!("{}x{} over {} ranks", short(e.rows(tokens)), short(e.width), short(e.ranks));
+        lines.push(line("context exchange", Part::Collectives, e.count, shape, (&e.table, e.exact), e.time(tokens)));
+    }
     if cost.stages > 1.0 {
         let h = &ops.hand_over;
         let shape = format!("{}x{}", short(tokens), short(h.width));
