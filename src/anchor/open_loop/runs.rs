@@ -143,7 +143,8 @@ struct Tuning {
 impl Tuning {
     const NONE: Tuning = Tuning { step: 1.0, outside_steps: 0.0 };
 
-    /// Brings the geometric mean of TPOT and the mean of TTFT over simulated runs to what was measured.
+    /// Brings the geometric mean of TPOT and the trimmed mean of what TTFT misses over simulated runs to
+    /// what was measured.
     fn refined(self, scored: &[&ScoredRun]) -> Self {
         let counted: Vec<&&ScoredRun> =
             scored.iter().filter(|r| r.refused.is_none() && !r.overloaded && !r.simulated_saturated).collect();
@@ -152,7 +153,12 @@ impl Tuning {
         }
         let mean = |f: &dyn Fn(&ScoredRun) -> f64| counted.iter().map(|r| f(r)).sum::<f64>() / counted.len() as f64;
         let step = mean(&|r| (r.tpot.measured / r.tpot.simulated).ln()).exp();
-        let missing = mean(&|r| r.ttft.measured - r.ttft.simulated) / mean(&|r| r.tpot.measured);
+        // Without the extremes: one run whose queue the simulation does not have must not delay all others.
+        let mut steps: Vec<f64> =
+            counted.iter().map(|r| (r.ttft.measured - r.ttft.simulated) / r.tpot.measured).collect();
+        steps.sort_by(f64::total_cmp);
+        let kept = if steps.len() > 2 { &steps[1..steps.len() - 1] } else { &steps[..] };
+        let missing = kept.iter().sum::<f64>() / kept.len() as f64;
         Self { step: self.step * step, outside_steps: self.outside_steps + missing }
     }
 }
