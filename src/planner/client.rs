@@ -17,6 +17,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::time::{Instant, timeout_at};
 
 /// Longest wait that a server's `Retry-After` is honoured for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,7 +33,7 @@ pub struct Endpoint {
     pub url: String,
     /// Key, where the endpoint wants one.
     pub key: Option<String>,
-    /// Longest wait for a whole answer, and for the next part of one.
+    /// Longest wait for a whole answer; of one that is still coming then, what has come is taken.
     pub timeout: Duration,
 }
 
@@ -185,10 +186,7 @@ impl Channel for Live {
                 }
             }
         };
-        let outcome = self.runtime.block_on(async {
-            tokio::time::timeout(self.timeout, watched).await.unwrap_or_else(|_| Err(Ended::Fault(late(self.timeout))))
-        });
-        match outcome {
+        match self.runtime.block_on(watched) {
             Ok(completion) => Ok(completion),
             Err(Ended::Fault(fault)) => {
                 if fault.kind == FaultKind::Unreadable && sent["stream"] == json!(true) {
@@ -211,23 +209,26 @@ fn late(timeout: Duration) -> Fault {
     Fault::passing(FaultKind::Timeout, message, Duration::ZERO)
 }
 
-/// One request and its whole answer, streamed or not.
+/// One request and its answer, streamed or not. A stream that has not ended in time counts as one that broke off.
 async fn exchange(
     client: &Client<OpenAIConfig>,
     request: &Value,
-    idle: Duration,
+    timeout: Duration,
 ) -> std::result::Result<Completion, Ended> {
+    let end = Instant::now() + timeout;
+    let late = |_| Ended::Fault(late(timeout));
     let mut assembly = Assembly::default();
     if request["stream"] != json!(true) {
-        let whole: Value = client.chat().create_byot(request).await.map_err(Ended::Error)?;
+        let whole = timeout_at(end, client.chat().create_byot(request)).await.map_err(late)?;
+        let whole: Value = whole.map_err(Ended::Error)?;
         assembly.whole(&whole).map_err(Ended::Fault)?;
         return assembly.finish().map_err(Ended::Fault);
     }
-    let mut stream = client.chat().create_stream_byot::<_, Value>(request).await.map_err(Ended::Error)?;
+    let stream = timeout_at(end, client.chat().create_stream_byot::<_, Value>(request)).await.map_err(late)?;
+    let mut stream = stream.map_err(Ended::Error)?;
     loop {
-        let next = tokio::time::timeout(idle, poll_fn(|cx| stream.as_mut().poll_next(cx))).await;
-        match next {
-            Err(_) => return Err(Ended::Fault(late(idle))),
+        match timeout_at(end, poll_fn(|cx| stream.as_mut().poll_next(cx))).await {
+            Err(elapsed) => return assembly.finish().map_err(|_| late(elapsed)),
             Ok(None) => break,
             Ok(Some(Ok(chunk))) => {
                 assembly.chunk(&chunk).map_err(Ended::Fault)?;

@@ -206,6 +206,15 @@ fn half_an_answer_gives_the_candidates_it_holds() {
 }
 
 #[test]
+fn what_has_come_of_an_answer_that_takes_too_long_is_taken() {
+    let half = "{\"rationale\": \"go\", \"candidates\": [{\"settings\": {\"tp\": 1, \"concurrency\": 512}}, {\"settings\": {\"tp";
+    let done = Answer::Text("{\"candidates\": [], \"done\": true}".into());
+    let (_, proposed, server) = ended(vec![Answer::Stalled(half.into(), Duration::from_secs(30)), done]);
+    assert_eq!(proposed, 1);
+    assert!(user(&server.asked()[1]).contains("was cut off"));
+}
+
+#[test]
 fn what_a_server_does_not_take_is_left_out() {
     let server = Server::start(|_, asked| {
         let has = |key: &str| !asked.body[key].is_null();

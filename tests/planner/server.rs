@@ -17,6 +17,8 @@ pub enum Answer {
     Refusal(&'static str),
     /// A streamed text that breaks off: the connection closes in the middle of the body.
     Half(String),
+    /// The beginning of an answer, and then nothing for so long.
+    Stalled(String, Duration),
     /// An error inside a stream.
     InBand(&'static str),
     /// A status with further header lines and a body.
@@ -144,6 +146,13 @@ fn write(mut stream: TcpStream, answer: &Answer, streamed: bool) -> std::io::Res
             let body = event(json!({ "content": text }), None);
             write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len() + 1000)?;
             return stream.flush();
+        }
+        Answer::Stalled(text, time) => {
+            let body = event(json!({ "content": text }), None);
+            write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len() + 1000)?;
+            stream.flush()?;
+            std::thread::sleep(*time);
+            return Ok(());
         }
         Answer::InBand(message) => format!("data: {}\n\n", json!({ "error": { "message": message } })),
         Answer::Status(status, headers, body) => {
