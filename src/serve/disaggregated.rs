@@ -117,20 +117,27 @@ pub fn pooled_loop(
     let dt = pools.busy_ms(load, budget, c);
     let transfer_ms = pools.transfer_ms(load.isl);
     let answer = (load.osl - 1.0).max(0.0);
-    let tpot = |batch: f64| corrections.0 * step(batch).total() * draft / load.tokens_per_step;
-    let alone = |batch: f64| {
-        c.front_end_ms + prompt.alone + prompt.fixed + transfer_ms + c.admission_steps * step(batch).total() * draft
-    };
+    // Of a decode step's length, ms.
+    let tpot = |step: f64| corrections.0 * step * draft / load.tokens_per_step;
+    let alone =
+        |step: f64| c.front_end_ms + prompt.alone + prompt.fixed + transfer_ms + c.admission_steps * step * draft;
     let prefill_rate = PREFILL_SHARE * pools.instances / dt;
-    let rate = |batch: f64| (clients / (alone(batch) + answer * tpot(batch))).min(prefill_rate);
+    let rate = |step: f64| (clients / (alone(step) + answer * tpot(step))).min(prefill_rate);
+    let too_few = |batch: f64| {
+        let step = step(batch).total();
+        rate(step) * answer * tpot(step) / y > batch
+    };
     // B ↦ λ(B) E(B)/y − B falls from above 0 to below it between nothing and every client in the decode pool.
     let (mut low, mut high) = (0.0, load.clients.min(load.running));
-    for _ in 0..40 {
-        let middle = 0.5 * (low + high);
-        if rate(middle) * answer * tpot(middle) / y > middle { low = middle } else { high = middle }
+    if !too_few(high) {
+        for _ in 0..40 {
+            let middle = 0.5 * (low + high);
+            if too_few(middle) { low = middle } else { high = middle }
+        }
     }
     let batch = high;
-    let (tpot_ms, free) = (tpot(batch), alone(batch));
+    let step = step(batch);
+    let (tpot_ms, free) = (tpot(step.total()), alone(step.total()));
     let e = answer * tpot_ms;
     let full = if e > 0.0 { y * load.running / e } else { f64::INFINITY };
     let wanted = clients / (free + e);
@@ -157,7 +164,7 @@ pub fn pooled_loop(
             output_tok_s: c.run_share * load.clients * load.osl / e2e_ms * 1e3,
             prefill_ms: 0.0,
             stretch: corrections.0 * draft / load.tokens_per_step,
-            step: step(batch),
+            step,
         },
         pools: PoolFigures {
             decode_batch: batch,
@@ -172,7 +179,7 @@ pub fn pooled_loop(
         wave_ms: wave,
         first_wave_ms: first,
         steady_ms: steady,
-        admission_ms: c.admission_steps * step(batch).total() * draft,
+        admission_ms: c.admission_steps * step.total() * draft,
         free_ms: free,
     }
 }
