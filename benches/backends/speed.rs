@@ -61,7 +61,7 @@ pub fn report() {
             spent[0], spent[1]
         );
     }
-    let dimension = |_| Dimension { name: "x".into(), values: vec![String::new(); 10], ordered: true };
+    let dimension = |_| Dimension { name: "x".into(), values: vec![String::new(); 10], ordered: true, parts: vec![] };
     let nothing = Nothing((0..8).map(dimension).collect());
     let before = cpu_seconds();
     search(&nothing, &mut inferasim::search::sequential::Sequential::default(), DRIVEN);

@@ -13,8 +13,11 @@ pub struct Dimension {
     pub name: String,
     /// Its values as a reader knows them, in order; a coordinate is a place in this list.
     pub values: Vec<String>,
-    /// Neighbouring values are alike; unordered values are mere names.
+    /// Neighbouring values are alike; unordered values are names.
     pub ordered: bool,
+    /// Numbers that a name stands for, one row a value, so that models know which names are alike; empty where values
+    /// are ordered or mere names.
+    pub parts: Vec<Vec<f64>>,
 }
 
 /// What may be searched: a numbered product of dimensions, some points of which are not allowed.

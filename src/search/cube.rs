@@ -9,6 +9,8 @@ const REACH: usize = 4000;
 /// The dimensions that vary, each cut into as many equal cells as it has values.
 #[derive(Debug, Clone)]
 pub struct Cube {
+    /// Coordinates of every value of each axis, for a model of distances.
+    coordinates: Vec<Vec<Vec<f64>>>,
     /// Place in the domain's list, number of values and whether they are ordered, of each axis.
     axes: Vec<Axis>,
     dimensions: usize,
@@ -34,7 +36,9 @@ impl Cube {
             size: d.values.len(),
             ordered: d.ordered,
         };
-        Self { axes: all.iter().enumerate().map(axis).filter(|a| a.size > 1).collect(), dimensions: all.len() }
+        let axes: Vec<Axis> = all.iter().enumerate().map(axis).filter(|a| a.size > 1).collect();
+        let coordinates = axes.iter().map(|a| coordinates(a, &all[a.dimension].parts)).collect();
+        Self { coordinates, axes, dimensions: all.len() }
     }
 
     /// Its axes.
@@ -62,17 +66,11 @@ impl Cube {
         self.axes.iter().map(|axis| coordinates[axis.dimension]).collect()
     }
 
-    /// A point's coordinates for a model of distances: ordered axes from 0 to 1, names one coordinate a value.
+    /// A point's coordinates for a model of distances: ordered axes from 0 to 1, a name the parts it is made of, also
+    /// from 0 to 1, or one coordinate a value where it has none.
     pub fn place(&self, domain: &dyn Domain, point: u64) -> Vec<f64> {
-        let mut place = Vec::new();
-        for (axis, value) in self.axes.iter().zip(self.values(domain, point)) {
-            if axis.ordered || axis.size == 2 {
-                place.push(value as f64 / (axis.size - 1) as f64);
-            } else {
-                place.extend((0..axis.size).map(|v| f64::from(u8::from(v == value))));
-            }
-        }
-        place
+        let values = self.values(domain, point);
+        self.coordinates.iter().zip(values).flat_map(|(axis, value)| axis[value].iter().copied()).collect()
     }
 
     fn join(&self, domain: &dyn Domain, places: impl Iterator<Item = (usize, usize)>) -> u64 {
@@ -126,5 +124,38 @@ impl Cube {
             }
         }
         found
+    }
+}
+
+/// The coordinates of each value of an axis.
+fn coordinates(axis: &Axis, parts: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    if axis.ordered || axis.size == 2 {
+        return (0..axis.size).map(|v| vec![v as f64 / (axis.size - 1) as f64]).collect();
+    }
+    if parts.len() != axis.size {
+        return (0..axis.size).map(|v| (0..axis.size).map(|at| f64::from(u8::from(v == at))).collect()).collect();
+    }
+    let of = |at: usize| parts.iter().map(move |row| row[at]);
+    let ranges: Vec<(f64, f64)> = (0..parts[0].len())
+        .map(|at| (of(at).fold(f64::INFINITY, f64::min), of(at).fold(f64::NEG_INFINITY, f64::max)))
+        .collect();
+    // A part that is the same everywhere tells nothing.
+    let scaled = |(part, (low, high)): (&f64, &(f64, f64))| (high > low).then(|| (part - low) / (high - low));
+    parts.iter().map(|row| row.iter().zip(&ranges).filter_map(scaled).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_lies_where_its_parts_say() {
+        let names = Axis { dimension: 0, size: 3, ordered: false };
+        // The second part is the same everywhere.
+        let parts = [vec![0.0, 5.0, 2.0], vec![1.0, 5.0, 4.0], vec![1.0, 5.0, 3.0]];
+        assert_eq!(coordinates(&names, &parts), [[0.0, 0.0], [1.0, 1.0], [1.0, 0.5]]);
+        assert_eq!(coordinates(&names, &[]), [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
+        let numbers = Axis { ordered: true, ..names };
+        assert_eq!(coordinates(&numbers, &parts), [[0.0], [0.5], [1.0]]);
     }
 }

@@ -17,7 +17,8 @@ pub struct Bowl {
 impl Bowl {
     pub fn new() -> Self {
         let values: Vec<String> = (0..10).map(|v| v.to_string()).collect();
-        let dimension = |name: &str| Dimension { name: name.into(), values: values.clone(), ordered: true };
+        let dimension =
+            |name: &str| Dimension { name: name.into(), values: values.clone(), ordered: true, parts: vec![] };
         Self { dimensions: vec![dimension("x"), dimension("y")], evaluations: AtomicU64::new(0) }
     }
 }

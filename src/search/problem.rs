@@ -29,6 +29,7 @@ impl<'a, E: Evaluator> SpaceProblem<'a, E> {
             name: name.to_string(),
             values,
             ordered: !NAMES.contains(&name),
+            parts: if name == "prefill" { search.space.prefill_parts() } else { Vec::new() },
         };
         Self { search, dimensions: KNOBS.into_iter().zip(search.space.value_texts()).map(dimension).collect() }
     }

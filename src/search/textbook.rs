@@ -29,6 +29,7 @@ impl Grid {
             name: format!("x{at}"),
             values: (0..cells).map(|v| v.to_string()).collect(),
             ordered: true,
+            parts: vec![],
         };
         let dimensions = (0..bounds.len()).map(dimension).collect();
         Self { dimensions, bounds: bounds.to_vec(), objective, limit: None, front: None, holes: false }

@@ -254,6 +254,11 @@ impl Space {
         ]
     }
 
+    /// What each prefill choice is made of ([`PrefillChoice::parts`]), in the order of the space.
+    pub fn prefill_parts(&self) -> Vec<Vec<f64>> {
+        self.prefill.iter().map(|choice| choice.parts().to_vec()).collect()
+    }
+
     /// Knobs with more than one value, for tables.
     pub fn varying(&self) -> Vec<&'static str> {
         KNOBS.into_iter().zip(self.sizes()).filter(|(_, size)| *size > 1).map(|(knob, _)| knob).collect()

@@ -11,6 +11,16 @@ pub struct PrefillChoice(pub Option<PrefillPool>);
 
 const TOGETHER: &str = "together";
 
+impl PrefillChoice {
+    /// Numbers by which two choices are alike: a pool or none, and the logarithms of its instances, ranks, expert groups
+    /// and attention-DP groups.
+    pub fn parts(self) -> [f64; 5] {
+        let Some(pool) = self.0 else { return [0.0; 5] };
+        let log = |n: u32| f64::from(n).log2();
+        [1.0, log(pool.instances), log(pool.tp), log(pool.ep), log(pool.attention_dp)]
+    }
+}
+
 impl fmt::Display for PrefillChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(pool) = self.0 else { return f.write_str(TOGETHER) };
@@ -56,6 +66,14 @@ impl KnobValue for PrefillChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pools_that_differ_by_a_doubling_are_one_apart() {
+        let parts = |text| PrefillChoice::word(text).unwrap().parts();
+        assert_eq!(parts("together"), [0.0; 5]);
+        assert_eq!(parts("1xtp1"), [1.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(parts("2xtp8ep4dp8"), [1.0, 1.0, 3.0, 2.0, 3.0]);
+    }
 
     #[test]
     fn every_spelling_is_read_back() {
