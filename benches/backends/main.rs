@@ -4,7 +4,8 @@
 //!
 //! `cargo bench --bench backends -- [--seeds N] [--spaces A,…] [--only BACKEND,…] [--budget N] [--ego-budget N]` compares.
 //! `--export FOLDER` writes the recorded objectives for `benches/optuna_tpe.py`; `--serve` answers its questions about the
-//! space that is too large to be recorded. `--speed` says what choosing points and driving the search cost.
+//! space that is too large to be recorded, whose optimum `--truth FILE` keeps from one call to the next. `--speed` says
+//! what choosing points and driving the search cost.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -19,12 +20,14 @@ use inferasim::search::evolve::Evolve;
 use inferasim::search::random::Random;
 use inferasim::search::{Backend, Limits, NoWitness, Observation, Problem, drive};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 
 /// Evaluations after which the hypervolume is taken.
 const MARKS: [usize; 5] = [50, 100, 200, 500, 1000];
 
 /// What the whole space holds.
+#[derive(Serialize, Deserialize)]
 pub struct Truth {
     /// Best score of a feasible point.
     pub best: f64,
