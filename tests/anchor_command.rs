@@ -159,7 +159,9 @@ fn constants_are_fitted_on_kept_runs() {
     run("8");
     let (code, _, error) = inferasim(&store, &calibrate);
     assert!(code == 2 && error.contains("1 usable rows") && error.contains("at least four"), "{error}");
-    ["16", "64", "256"].map(run);
+    for concurrency in ["16", "64", "256"] {
+        run(concurrency);
+    }
     let (code, out, error) = inferasim(&store, &calibrate);
     assert_eq!((code, out.lines().next()), (0, Some("4 rows")), "{error}");
     let (public, mine) = (project("32", &[]), project("32", &["--calibration", &profile]));
