@@ -271,7 +271,7 @@ fn deployment(point: &MeasuredPoint, projector: &Projector) -> Result<Deployment
         weight_dtype: weight_dtype(point, projector)?,
         kv_dtype,
         max_num_batched_tokens: settings.max_num_batched_tokens(gpu),
-        max_num_seqs: settings.max_num_seqs(gpu).max(point.concurrency.min(1024)),
+        max_num_seqs: settings.max_num_seqs(gpu).max(point.concurrency.min(4096)),
         memory_fraction: settings.memory_fraction,
         speculation: (drafts > 0).then_some(Speculation { draft_tokens: drafts, tokens_per_step: 1.0 }),
         prefill: None,

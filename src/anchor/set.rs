@@ -341,7 +341,7 @@ fn observe(artifact: &Artifact, regime: &RegimeSignature, projector: &Projector)
         weight_dtype: checkpoint.dtype.clone(),
         kv_dtype,
         max_num_batched_tokens: settings.max_num_batched_tokens(gpu),
-        max_num_seqs: settings.max_num_seqs(gpu).max(load.concurrency.min(1024)),
+        max_num_seqs: settings.max_num_seqs(gpu).max(load.concurrency.min(4096)),
         memory_fraction: settings.memory_fraction,
         speculation: (draft_tokens > 0).then_some(Speculation { draft_tokens, tokens_per_step: ACCEPTED }),
         prefill: None,

@@ -1,4 +1,5 @@
-//! Time of attention over the context: decode over K/V or a latent, prefill, and recurrent-state mixers.
+//! Time of attention over the context: decode over K/V or a latent, prefill, and recurrent-state mixers. What sparse
+//! attention adds is in `sparse`.
 
 use super::op::{Arms, OpTime, Silicon, join};
 use super::tables::{Curve, Found, OpTables, WORKLOAD, first, gpu_key};
@@ -18,12 +19,14 @@ const STATE_FLOOR: f64 = 10.0;
 ///
 /// GQA: `t_mem = 2·B·h_kv·d·ctx·b / (share·bandwidth) · (1 + split·units·512/(B·h_kv·ctx))`,
 /// `t_flop = 4·B·h_kv·max(h/h_kv, 16)·d·ctx / (share·peak)`. MLA: 576 values per token instead of `2·h_kv·d`,
-/// `t_flop = 2·B·max(h, 16)·ctx·(2·rank + rope)`. Window layers read `min(ctx, window + 1)` tokens; layers with an
-/// index read the index over the whole context and `min(ctx, top_k)` tokens of KV.
+/// `t_flop = 2·B·max(h, 16)·ctx·(2·rank + rope)`. Window layers read `min(ctx, window + 1)` tokens, layers with an
+/// index `min(ctx, top_k)`.
 #[derive(Debug, Clone)]
 pub struct DecodeAttention {
     /// What it is: full, window, latent, linear.
     pub name: &'static str,
+    /// The constant that scales it.
+    pub part: AttentionPart,
     /// Layers with this shape on this rank.
     pub count: f64,
     /// Table entry it was priced by.
@@ -32,20 +35,29 @@ pub struct DecodeAttention {
     pub exact: bool,
     /// Values read per sequence and context token on this rank; 0 for a recurrent state.
     pub values_per_token: f64,
-    sequences_divisor: f64,
+    pub(super) sequences_divisor: f64,
     /// Ranks that hold a part of each sequence's context.
-    context_divisor: f64,
-    floor: f64,
+    pub(super) context_divisor: f64,
+    pub(super) floor: f64,
     /// µs per sequence and context token read, and the same at peak bandwidth.
-    per_token: (f64, f64),
-    split: f64,
-    flop: (f64, f64),
-    overlap: f64,
-    longest: f64,
-    /// µs per sequence and context token of the index, at the achieved and at the peak bandwidth.
-    index: (f64, f64),
+    pub(super) per_token: (f64, f64),
+    pub(super) split: f64,
+    pub(super) flop: (f64, f64),
+    pub(super) overlap: f64,
+    pub(super) longest: f64,
     /// µs per sequence, whatever the context (recurrent state), achieved and at peak.
-    state: (f64, f64),
+    pub(super) state: (f64, f64),
+}
+
+/// What an attention op belongs to; each part has a constant of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttentionPart {
+    /// Attention to the context, and recurrent mixers.
+    Context,
+    /// The index of sparse attention, and gathering what it chose.
+    Index,
+    /// Reading a latent again for further groups of heads.
+    Reread,
 }
 
 /// Shape of one decode-attention op on a rank.
@@ -59,8 +71,6 @@ pub struct DecodeShape {
     pub streams: f64,
     /// Tokens a layer reads at most (window or sparse selection); infinite for full attention.
     pub longest: f64,
-    /// Bytes of an index scanned per context token; 0 without.
-    pub index_bytes: f64,
 }
 
 impl DecodeShape {
@@ -72,18 +82,16 @@ impl DecodeShape {
             flops_per_token: 2.0 * kv_heads * group * (head_dim + v_head_dim),
             streams: kv_heads,
             longest,
-            index_bytes: 0.0,
         }
     }
 
     /// Latent attention with the rank's heads.
-    pub fn mla(heads: f64, latent: f64, rope: f64, longest: f64, index_bytes: f64) -> Self {
+    pub fn mla(heads: f64, latent: f64, rope: f64, longest: f64) -> Self {
         Self {
             values_per_token: latent + rope,
             flops_per_token: 2.0 * heads.max(MIN_HEAD_GROUP) * (2.0 * latent + rope),
             streams: 1.0,
             longest,
-            index_bytes,
         }
     }
 }
@@ -131,6 +139,7 @@ impl DecodeAttention {
         let bytes = shape.values_per_token * kv.bytes();
         Self {
             name,
+            part: AttentionPart::Context,
             count,
             table: c.key.clone(),
             exact: found.exact,
@@ -147,7 +156,6 @@ impl DecodeAttention {
             ),
             overlap: c.overlap,
             longest: shape.longest,
-            index: (shape.index_bytes / (c.hbm_share * silicon.bandwidth), shape.index_bytes / silicon.bandwidth),
             state: (0.0, 0.0),
         }
     }
@@ -157,6 +165,7 @@ impl DecodeAttention {
         let traffic = 2.0 * state_bytes;
         Self {
             name,
+            part: AttentionPart::Context,
             count,
             table: "state traffic".into(),
             exact: false,
@@ -169,14 +178,19 @@ impl DecodeAttention {
             flop: (0.0, 0.0),
             overlap: 1.0,
             longest: 0.0,
-            index: (0.0, 0.0),
             state: (traffic / (STATE_SHARE * silicon.bandwidth), traffic / silicon.bandwidth),
         }
     }
 
-    /// The same where `ranks` ranks hold a part of the context each (decode context parallelism).
+    /// The same where `ranks` ranks hold a part of the context each (decode context parallelism), or the cache holds one
+    /// entry for so many tokens.
     pub fn spread_over(self, ranks: f64) -> Self {
-        Self { context_divisor: ranks, ..self }
+        Self { context_divisor: self.context_divisor * ranks, ..self }
+    }
+
+    /// The same over the whole context, however few tokens the layer attends to.
+    pub(super) fn over_whole_context(self) -> Self {
+        Self { longest: f64::INFINITY, ..self }
     }
 
     /// Sequences of an instance with `sequences` that this rank works on, and the tokens of each it reads.
@@ -184,14 +198,14 @@ impl DecodeAttention {
         ((sequences / self.sequences_divisor).max(1.0), context.min(self.longest) / self.context_divisor)
     }
 
-    /// Both arms of all layers, µs; index and state traffic is beside them.
+    /// Both arms of all layers, µs; state traffic is beside them.
     pub fn arms(&self, sequences: f64, context: f64, queries: f64) -> Arms {
         let (b, read) = self.share(sequences, context);
         let tokens = b * read;
         Arms {
             memory: if tokens > 0.0 { self.per_token.0 * (tokens + self.split) } else { 0.0 },
             compute: self.flop.0 * tokens * queries,
-            beside: self.index.0 * b * context / self.context_divisor + self.state.0 * b,
+            beside: self.state.0 * b,
             overlap: self.overlap,
         }
         .of(self.count)
@@ -201,14 +215,12 @@ impl DecodeAttention {
     pub fn time(&self, sequences: f64, context: f64, queries: f64) -> OpTime {
         let (b, read) = self.share(sequences, context);
         let tokens = b * read;
-        let indexed = b * context / self.context_divisor;
         let memory = self.per_token.0 * (tokens + self.split) * f64::from(u8::from(tokens > 0.0));
         let flop = self.flop.0 * tokens * queries;
-        let index = self.index.0 * indexed;
         OpTime {
             floor: self.floor,
-            variable: join(memory, flop, self.overlap) + index + self.state.0 * b,
-            memory_roof: self.per_token.1 * tokens + self.index.1 * indexed + self.state.1 * b,
+            variable: join(memory, flop, self.overlap) + self.state.0 * b,
+            memory_roof: self.per_token.1 * tokens + self.state.1 * b,
             compute_roof: 0.0,
         }
         .above_roof()
@@ -222,6 +234,10 @@ impl DecodeAttention {
 /// attend to `min(w, ·)` tokens, indexed ones to `min(top_k, ·)`.
 #[derive(Debug, Clone)]
 pub struct PrefillAttention {
+    /// What it is.
+    pub name: &'static str,
+    /// The constant that scales it.
+    pub part: AttentionPart,
     /// Layers with this shape on this rank.
     pub count: f64,
     /// Heads on this rank.
@@ -232,10 +248,11 @@ pub struct PrefillAttention {
     pub table: String,
     /// The entry is the GPU's own.
     pub exact: bool,
-    flop: f64,
-    roof: f64,
-    half_length: f64,
-    longest: f64,
+    /// µs per pair of a query and a token it attends to, and the same at the peak.
+    pub(super) flop: f64,
+    pub(super) roof: f64,
+    pub(super) half_length: f64,
+    pub(super) longest: f64,
 }
 
 impl PrefillAttention {
@@ -252,6 +269,8 @@ impl PrefillAttention {
         let (key, own) = gpu_key(&gpu.name, gpu.family);
         let curve = tables.prefill_attention.iter().find(|c| c.key == key).unwrap_or(&tables.prefill_attention[0]);
         Self {
+            name: "prompt attention",
+            part: AttentionPart::Context,
             count,
             heads,
             dims,

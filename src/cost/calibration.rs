@@ -50,6 +50,8 @@ constants! {
     kernels_shared,
     /// Small kernels of a sparse-attention index.
     kernels_index,
+    /// Small kernels that compressed attention brings: the compressor's and those of the widened residual stream.
+    kernels_compressed,
     /// Factor on all kernel floors.
     floor_scale,
     /// Factor on the variable part of dense products in decode.
@@ -58,6 +60,10 @@ constants! {
     moe_scale,
     /// Factor on the variable part of decode attention.
     attention_scale,
+    /// Factor on the scan of a sparse-attention index in decode.
+    index_scale,
+    /// Times a latent is read again for each further group of heads, where no kernel takes them all.
+    latent_reread,
     /// Factor on the variable part of collectives in decode.
     collective_scale,
     /// Maturity of an engine's decode step: factor on everything but what the roofline forbids.
@@ -70,6 +76,8 @@ constants! {
     prefill_moe_scale,
     /// Factor on attention in prefill.
     prefill_attention_scale,
+    /// Factor on a sparse-attention index, and on gathering what it chose, in prefill.
+    prefill_index_scale,
     /// Factor on collectives in prefill.
     prefill_collective_scale,
     /// Work per prompt token outside the kernels (tokenise, copy), µs.

@@ -5,9 +5,10 @@ use super::collective::{AllReduce, HandOver};
 use super::gemm::Gemm;
 use super::moe::{ExpertShards, MoeOp};
 use super::op::Silicon;
+use super::sparse::latent_reads;
 use super::tables::OpTables;
 use crate::config::Deployment;
-use crate::model::{Architecture, Ffn, Formats, Gqa, LinearAttention, Mamba2, Mixer, Mla, WeightFormat};
+use crate::model::{Architecture, Ffn, Formats, Gqa, Indexer, LinearAttention, Mamba2, Mixer, Mla, WeightFormat};
 use crate::target::{EngineFamily, Target};
 
 /// Layers of each kind; small kernels are counted by them.
@@ -27,6 +28,8 @@ pub struct LayerKinds {
     pub shared: f64,
     /// Sparse-attention index.
     pub index: f64,
+    /// Compressed attention (DeepSeek-V4).
+    pub compressed: f64,
 }
 
 /// The ops of a step, priced for one layout; time still depends on tokens, sequences and context.
@@ -52,6 +55,18 @@ pub struct Ops {
     pub layers: f64,
     /// Hidden size.
     pub hidden: f64,
+}
+
+/// What a layer with compressed attention passes over its activations more than another, in layers: four streams of the
+/// residual are read twice and written twice, with a fourth of that for the mixed one (DeepSeek-V4's published inference
+/// code), 28 passes where [`Constants::elementwise_passes`](super::Constants::elementwise_passes) is about 15.
+const STREAM_LAYERS: f64 = 1.9;
+
+impl Ops {
+    /// Layers that pass over the activations; wider residual streams count as more.
+    pub fn passed_layers(&self) -> f64 {
+        self.layers + STREAM_LAYERS * self.kinds.compressed
+    }
 }
 
 struct Lowering<'a> {
@@ -213,21 +228,10 @@ impl Lowering<'_> {
         }
     }
 
-    fn decode(&mut self, name: &'static str, count: f64, latent: bool, shape: DecodeShape) {
-        let op = DecodeAttention::compile(
-            self.tables,
-            &self.target.gpu,
-            &self.silicon,
-            self.engine,
-            name,
-            count,
-            latent,
-            shape,
-            self.deployment.kv_dtype,
-            self.groups,
-        );
-        let whole = shape.longest.is_finite() && !latent && shape.index_bytes == 0.0;
-        self.ops.decode.push(if whole { op } else { op.spread_over(self.context) });
+    fn decode(&self, name: &'static str, count: f64, latent: bool, shape: DecodeShape) -> DecodeAttention {
+        let kv = self.deployment.kv_dtype;
+        let (gpu, silicon) = (&self.target.gpu, &self.silicon);
+        DecodeAttention::compile(self.tables, gpu, silicon, self.engine, name, count, latent, shape, kv, self.groups)
     }
 
     /// Decode context parallelism: each rank attends with the heads of its whole group to its part of the context. The
@@ -244,9 +248,8 @@ impl Lowering<'_> {
         self.ops.exchanges.extend(op);
     }
 
-    fn prefill(&mut self, count: f64, heads: f64, dims: f64, longest: f64) {
-        let op = PrefillAttention::compile(self.tables, &self.target.gpu, &self.silicon, count, heads, dims, longest);
-        self.ops.prefill.push(op);
+    fn prefill(&self, count: f64, heads: f64, dims: f64, longest: f64) -> PrefillAttention {
+        PrefillAttention::compile(self.tables, &self.target.gpu, &self.silicon, count, heads, dims, longest)
     }
 
     fn gqa(&mut self, a: &Gqa, count: f64) {
@@ -256,28 +259,76 @@ impl Lowering<'_> {
         let dv = f64::from(a.v_head_dim.unwrap_or(a.head_dim));
         let query = heads * d * if a.output_gate { 2.0 } else { 1.0 };
         let key_value = kv_heads * if a.shared_kv { d } else { d + dv };
-        self.attention_gemm("QKV projection", count, (query + key_value, self.hidden));
-        self.attention_gemm("attention output", count, (self.hidden, heads * dv));
+        match a.q_lora {
+            Some(rank) => {
+                let rank = f64::from(rank);
+                self.attention_gemm("query and key-value down", count, (rank + key_value, self.hidden));
+                self.attention_gemm("query up", count, (query, rank));
+            }
+            None => self.attention_gemm("QKV projection", count, (query + key_value, self.hidden)),
+        }
+        match &a.out_lora {
+            Some(out) => {
+                // Each block of heads has a product of its own; a rank has the blocks of its heads.
+                let rows = f64::from(out.groups) / self.attention_width * f64::from(out.rank);
+                self.attention_gemm("grouped output", count, (rows, f64::from(a.heads) * dv / f64::from(out.groups)));
+                self.attention_gemm("attention output", count, (self.hidden, rows));
+            }
+            None => self.attention_gemm("attention output", count, (self.hidden, heads * dv)),
+        }
+        self.ops.kinds.gqa += count;
+        let chosen = a.indexer.as_ref().map_or(f64::INFINITY, |index| f64::from(index.top_k));
+        let attended = if a.compression.is_some() { f64::INFINITY } else { chosen };
         let (name, longest) = match a.window {
             Some(w) => ("window attention", f64::from(w) + 1.0),
             None => ("full attention", f64::INFINITY),
         };
         let spread = if a.window.is_some() { 1.0 } else { self.context };
-        let mut shape = DecodeShape::gqa(heads * spread, kv_heads, d, dv, longest);
-        let mut prefill_longest = a.window.map_or(f64::INFINITY, f64::from);
-        if let Some(index) = &a.indexer {
-            let top_k = f64::from(index.top_k);
-            shape.longest = shape.longest.min(top_k);
-            shape.index_bytes = if index.owns_index { index_bytes(index) } else { 0.0 };
-            prefill_longest = prefill_longest.min(top_k);
-            self.ops.kinds.index += count;
+        let shape = DecodeShape::gqa(heads * spread, kv_heads, d, dv, longest.min(attended));
+        let decode = self.decode(name, count, false, shape).spread_over(spread);
+        let longest = a.window.map_or(f64::INFINITY, f64::from).min(attended);
+        let prefill = self.prefill(count, heads, d + dv, longest);
+        if let Some(index) = a.indexer.as_ref().filter(|_| a.compression.is_none()) {
+            self.index(index, count, &decode, &prefill, None);
         }
-        self.decode(name, count, false, shape);
+        self.ops.decode.push(decode);
+        self.ops.prefill.push(prefill);
+        if let Some(ratio) = a.compression {
+            // Beside the window: one entry for `ratio` tokens, all of them or those the index chooses.
+            let ratio = f64::from(ratio);
+            let shape = DecodeShape::gqa(heads, kv_heads, d, dv, chosen * ratio);
+            let decode = self.decode("compressed attention", count, false, shape).spread_over(ratio);
+            let prefill = self.prefill(count, heads, (d + dv) / ratio, chosen * ratio);
+            if let Some(index) = &a.indexer {
+                self.index(index, count, &decode, &prefill, Some(d / ratio));
+            }
+            self.ops.decode.push(decode);
+            self.ops.prefill.push(prefill);
+            self.ops.kinds.compressed += count;
+        }
         if a.window.is_none() {
             self.context_exchange(count, heads * (d + dv));
         }
-        self.prefill(count, heads, d + dv, prefill_longest);
-        self.ops.kinds.gqa += count;
+    }
+
+    /// The index beside the attention it chooses for; `gathered`: values gathered per pair of tokens in prefill, where
+    /// kernels gather.
+    fn index(
+        &mut self,
+        index: &Indexer,
+        count: f64,
+        decode: &DecodeAttention,
+        prefill: &PrefillAttention,
+        gathered: Option<f64>,
+    ) {
+        if let Some(values) = gathered {
+            self.ops.prefill.push(prefill.gather(values, self.deployment.kv_dtype, &self.silicon));
+        }
+        if index.owns_index {
+            self.ops.kinds.index += count;
+            self.ops.decode.push(decode.index_scan(index, &self.silicon));
+            self.ops.prefill.push(prefill.index_scores(index, &self.silicon));
+        }
     }
 
     fn mla(&mut self, a: &Mla, count: f64) {
@@ -297,23 +348,28 @@ impl Lowering<'_> {
         self.attention_gemm("key absorption", count, (heads * nope, latent));
         self.attention_gemm("value absorption", count, (heads * v, latent));
         self.attention_gemm("attention output", count, (self.hidden, heads * v));
-        let mut longest = f64::INFINITY;
-        let mut bytes = 0.0;
-        if let Some(index) = &a.indexer {
-            longest = f64::from(index.top_k);
-            self.ops.kinds.index += count;
+        let longest = a.indexer.as_ref().map_or(f64::INFINITY, |index| f64::from(index.top_k));
+        let shape = DecodeShape::mla(heads * self.context, latent, rope, longest);
+        let decode = self.decode("latent attention", count, true, shape).spread_over(self.context);
+        // Sparse kernels attend to the latent itself, dense ones to the keys and values it stands for.
+        let dims = if a.indexer.is_some() { 2.0 * latent + rope } else { nope + rope + v };
+        let prefill = self.prefill(count, heads, dims, longest);
+        if let Some(index) = a.indexer.as_ref() {
             if index.owns_index {
-                bytes = index_bytes(index);
                 let (h, d) = (f64::from(index.heads), f64::from(index.head_dim));
                 let rank = a.q_lora.map_or(self.hidden, f64::from);
                 self.attention_gemm("index query", count, (h * d, rank));
                 self.attention_gemm("index key and weights", count, (d + h, self.hidden));
             }
+            self.index(index, count, &decode, &prefill, Some(latent + rope));
         }
-        let shape = DecodeShape::mla(heads * self.context, latent, rope, longest, bytes);
-        self.decode("latent attention", count, true, shape);
+        let reads = latent_reads(heads * self.context, self.target.gpu.family);
+        if reads > 1.0 {
+            self.ops.decode.push(decode.reread(reads - 1.0));
+        }
+        self.ops.decode.push(decode);
+        self.ops.prefill.push(prefill);
         self.context_exchange(count, heads * (2.0 * latent + rope));
-        self.prefill(count, heads, nope + rope + v, longest);
         self.ops.kinds.mla += count;
     }
 
@@ -393,9 +449,4 @@ impl Lowering<'_> {
             Ffn::None => {}
         }
     }
-}
-
-/// Bytes of the index per context token: one 8-bit key and a 32-bit scale (DeepSeek-V3.2: 132 for a key of 128).
-fn index_bytes(index: &crate::model::Indexer) -> f64 {
-    f64::from(index.head_dim) + 4.0
 }

@@ -8,9 +8,11 @@ pub mod lower;
 pub mod moe;
 pub mod op;
 pub mod residual;
+pub mod sparse;
 pub mod step;
 pub mod tables;
 
+pub use attention::AttentionPart;
 pub use calibration::{Calibration, Constants, Regime};
 pub use lower::{Ops, lower};
 pub use op::{Arms, OpTime, Silicon};

@@ -2,6 +2,7 @@
 //!
 //! The work (op times by kernel table) does not depend on the constants, so a calibration computes it once a row.
 
+use super::attention::AttentionPart;
 use super::calibration::Constants;
 use super::lower::{LayerKinds, Ops};
 use super::op::{OpTime, Silicon};
@@ -15,6 +16,10 @@ pub struct DecodeWork {
     pub moe: OpTime,
     /// Attention and recurrent mixers.
     pub attention: OpTime,
+    /// The scan of a sparse-attention index.
+    pub index: OpTime,
+    /// Latents read again for further groups of heads.
+    pub reread: OpTime,
     /// Collectives and hand-over.
     pub collectives: OpTime,
     /// Layers that bring small kernels.
@@ -67,6 +72,7 @@ pub fn small_kernels(kinds: &LayerKinds, c: &Constants) -> f64 {
         + c.kernels_moe * kinds.moe
         + c.kernels_shared * kinds.shared
         + c.kernels_index * kinds.index
+        + c.kernels_compressed * kinds.compressed
 }
 
 impl DecodeWork {
@@ -77,7 +83,8 @@ impl DecodeWork {
 
     /// Least time by the datasheet, ms: bytes over bandwidth or flops over peak, whichever is longer.
     pub fn roof(&self) -> f64 {
-        let memory = self.gemm.memory_roof + self.moe.memory_roof + self.attention.memory_roof;
+        let read = self.attention.memory_roof + self.index.memory_roof;
+        let memory = self.gemm.memory_roof + self.moe.memory_roof + read;
         let compute = self.gemm.compute_roof + self.moe.compute_roof;
         memory.max(compute) / 1e3
     }
@@ -89,7 +96,9 @@ impl DecodeWork {
         let step = StepTime {
             gemm: part(&self.gemm, c.gemm_scale),
             moe: part(&self.moe, c.moe_scale),
-            attention: part(&self.attention, c.attention_scale),
+            attention: part(&self.attention, c.attention_scale)
+                + part(&self.index, c.index_scale)
+                + part(&self.reread, c.latent_reread),
             collectives: part(&self.collectives, c.collective_scale),
             small: k * c.small_kernel * small_kernels(&self.kinds, c),
             host: k * (c.host_step + c.host_sequence * self.sequences),
@@ -116,6 +125,8 @@ pub struct PrefillWork {
     pub moe_alone: f64,
     /// Attention.
     pub attention: f64,
+    /// Sparse attention's index, and gathering what it chose.
+    pub index: f64,
     /// Collectives.
     pub collectives: f64,
     /// One pass over the activations of all layers.
@@ -145,6 +156,7 @@ impl PrefillWork {
     /// Prefill time with an engine's constants.
     pub fn time(&self, c: &Constants) -> PrefillTime {
         let common = c.prefill_attention_scale * self.attention
+            + c.prefill_index_scale * self.index
             + c.prefill_collective_scale * self.collectives
             + c.prompt_token * self.new
             + c.elementwise_passes * self.pass;
@@ -188,9 +200,15 @@ impl StepCost {
         self.ops.moes.iter().map(|m| m.time(tokens)).sum()
     }
 
-    /// Decode attention and recurrent mixers.
-    pub fn attention(&self, sequences: f64, context: f64, queries: f64) -> OpTime {
-        self.ops.decode.iter().map(|d| d.time(sequences, context, queries)).sum()
+    /// Decode attention of one part.
+    pub fn attention(&self, part: AttentionPart, sequences: f64, context: f64, queries: f64) -> OpTime {
+        self.ops.decode.iter().filter(|d| d.part == part).map(|d| d.time(sequences, context, queries)).sum()
+    }
+
+    /// Attention of a prompt of `new` tokens behind `prefix` cached ones, and what sparse attention adds.
+    pub fn prompt_attention(&self, new: f64, prefix: f64) -> [OpTime; 2] {
+        [AttentionPart::Context, AttentionPart::Index]
+            .map(|part| self.ops.prefill.iter().filter(|p| p.part == part).map(|p| p.time(new, prefix)).sum())
     }
 
     /// All-reduces and hand-over of a step of `tokens` tokens.
@@ -205,7 +223,9 @@ impl StepCost {
         DecodeWork {
             gemm: self.gemm(tokens),
             moe: self.moe(tokens),
-            attention: self.attention(sequences, context, queries),
+            attention: self.attention(AttentionPart::Context, sequences, context, queries),
+            index: self.attention(AttentionPart::Index, sequences, context, queries),
+            reread: self.attention(AttentionPart::Reread, sequences, context, queries),
             collectives: self.ops.exchanges.iter().map(|e| e.time(tokens)).fold(self.collectives(tokens), |a, b| a + b),
             kinds: self.ops.kinds,
             sequences,
@@ -224,7 +244,7 @@ impl StepCost {
         let chunks = (tokens / budget).ceil().max(1.0);
         let chunk = tokens / chunks;
         let (gemm, moe) = (self.gemm(chunk), self.moe(chunk));
-        let attention: OpTime = self.ops.prefill.iter().map(|p| p.time(new, prefix)).sum();
+        let [attention, index] = self.prompt_attention(new, prefix);
         let roof = |op: &OpTime| op.memory_roof.max(op.compute_roof);
         let one = self.decode_work(1.0, new, 1.0);
         PrefillWork {
@@ -235,11 +255,14 @@ impl StepCost {
             gemm_alone: chunks * gemm.variable,
             moe_alone: chunks * moe.variable,
             attention: prompts / groups * attention.variable,
+            index: prompts / groups * index.variable,
             collectives: chunks * self.collectives(chunk).variable,
-            pass: 2.0 * tokens / groups * self.ops.layers * self.ops.hidden / self.bandwidth,
+            pass: 2.0 * tokens / groups * self.ops.passed_layers() * self.ops.hidden / self.bandwidth,
             floors: one.floors(),
             kinds: self.ops.kinds,
-            roof: (chunks * (roof(&gemm) + roof(&moe)) + prompts / groups * attention.compute_roof) / 1e3,
+            roof: (chunks * (roof(&gemm) + roof(&moe))
+                + prompts / groups * (attention.compute_roof + index.compute_roof))
+                / 1e3,
             copied_ms: 0.0,
         }
     }
@@ -257,7 +280,7 @@ impl StepCost {
         let chunks = (new / (budget - running_tokens).max(1.0)).ceil().max(1.0);
         let chunk = new / chunks;
         let (gemm, moe) = (self.gemm(chunk), self.moe(chunk));
-        let attention: OpTime = self.ops.prefill.iter().map(|p| p.time(new, prefix)).sum();
+        let [attention, index] = self.prompt_attention(new, prefix);
         let roof = |op: &OpTime| op.memory_roof.max(op.compute_roof);
         PrefillWork {
             new,
@@ -267,11 +290,12 @@ impl StepCost {
             gemm_alone: chunks * gemm.variable,
             moe_alone: chunks * moe.variable,
             attention: attention.variable,
+            index: index.variable,
             collectives: chunks * self.collectives(chunk).variable,
-            pass: 2.0 * new * self.ops.layers * self.ops.hidden / self.bandwidth,
+            pass: 2.0 * new * self.ops.passed_layers() * self.ops.hidden / self.bandwidth,
             floors: running.floors(),
             kinds: self.ops.kinds,
-            roof: (chunks * (roof(&gemm) + roof(&moe)) + attention.compute_roof) / 1e3,
+            roof: (chunks * (roof(&gemm) + roof(&moe)) + (attention.compute_roof + index.compute_roof)) / 1e3,
             copied_ms: 0.0,
         }
     }
@@ -280,7 +304,7 @@ impl StepCost {
     pub fn prefill_batch(&self, prompts: f64, new: f64) -> f64 {
         let tokens = prompts * new;
         let (gemm, moe) = (self.gemm(tokens), self.moe(tokens));
-        let attention = self.ops.prefill.iter().map(|p| p.time(new, 0.0)).sum::<OpTime>() * prompts;
+        let [attention, index] = self.prompt_attention(new, 0.0).map(|op| op * prompts);
         let roof = |op: &OpTime| op.memory_roof.max(op.compute_roof);
         let work = PrefillWork {
             new: tokens,
@@ -290,11 +314,12 @@ impl StepCost {
             gemm_alone: gemm.variable,
             moe_alone: moe.variable,
             attention: attention.variable,
+            index: index.variable,
             collectives: self.collectives(tokens).variable,
-            pass: 2.0 * tokens * self.ops.layers * self.ops.hidden / self.bandwidth,
+            pass: 2.0 * tokens * self.ops.passed_layers() * self.ops.hidden / self.bandwidth,
             floors: self.decode_work(prompts, new, 1.0).floors(),
             kinds: self.ops.kinds,
-            roof: (roof(&gemm) + roof(&moe) + attention.compute_roof) / 1e3,
+            roof: (roof(&gemm) + roof(&moe) + (attention.compute_roof + index.compute_roof)) / 1e3,
             copied_ms: 0.0,
         };
         let time = work.time(&self.constants);

@@ -10,7 +10,7 @@
 //! attention-DP groups step together.
 
 use super::step_time::{DecodeLine, FirstToken, StepBatch, StepTime};
-use crate::cost::{Constants, DecodeWork, PrefillTime, PrefillWork, StepCost};
+use crate::cost::{Constants, DecodeWork, OpTime, PrefillTime, PrefillWork, StepCost};
 use crate::serve::CompiledDeployment;
 use crate::serve::closed_loop::{Load, arrivals};
 use std::collections::HashMap;
@@ -121,17 +121,17 @@ impl ProjectedStep {
             return cost.prefill_work(new, prefix, running, running_tokens, f64::INFINITY);
         }
         let mut work = cost.prefill_work(batch.prefill_tokens as f64, 0.0, running, running_tokens, f64::INFINITY);
-        let whole: f64 = cost.ops.prefill.iter().map(|p| p.time(batch.prefill_tokens as f64, 0.0).compute_roof).sum();
-        let (mut attention, mut roof) = (0.0, 0.0);
+        let roofs = |ops: &[OpTime; 2]| ops[0].compute_roof + ops[1].compute_roof;
+        let whole = roofs(&cost.prompt_attention(batch.prefill_tokens as f64, 0.0));
+        let mut sum = [OpTime::default(); 2];
         for chunk in &batch.prefill {
-            for op in &cost.ops.prefill {
-                let time = op.time(f64::from(chunk.tokens), f64::from(chunk.context));
-                attention += time.variable;
-                roof += time.compute_roof;
-            }
+            let [attention, index] = cost.prompt_attention(f64::from(chunk.tokens), f64::from(chunk.context));
+            sum[0] += attention;
+            sum[1] += index;
         }
-        work.attention = attention;
-        work.roof += (roof - whole) / 1e3;
+        work.attention = sum[0].variable;
+        work.index = sum[1].variable;
+        work.roof += (roofs(&sum) - whole) / 1e3;
         work
     }
 

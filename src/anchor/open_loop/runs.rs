@@ -20,6 +20,9 @@ use crate::sim::step_time::{DecodeLine, FirstToken, StepBatch, StepTime};
 use crate::target::{EngineProfile, Target};
 use crate::workload::Workload;
 use crate::{Error, Result};
+use rand::SeedableRng;
+use rand_distr::{Distribution, Exp1};
+use rand_pcg::Pcg64Mcg;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -133,18 +136,23 @@ pub struct ScoredRun {
 }
 
 /// What a fit on other models' runs adds to the calibration: a factor on every step, and time outside the engine, in
-/// decode steps of the moment (a first token is handed on between steps, and slower models delay it by more).
+/// decode steps of the moment (a first token is handed on between steps, and slower models delay it by more). Part of
+/// that time is the same for all requests, the rest exponential around the mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Tuning {
     step: f64,
     outside_steps: f64,
+    exponential_steps: f64,
 }
 
-impl Tuning {
-    const NONE: Tuning = Tuning { step: 1.0, outside_steps: 0.0 };
+/// The 99th percentile of an exponential time over its mean, ln 100, less the 1 that the mean already counts.
+const EXPONENTIAL_P99: f64 = 3.605;
 
-    /// Brings the geometric mean of TPOT and the trimmed mean of what TTFT misses over simulated runs to
-    /// what was measured.
+impl Tuning {
+    const NONE: Tuning = Tuning { step: 1.0, outside_steps: 0.0, exponential_steps: 0.0 };
+
+    /// Brings the geometric mean of TPOT and the medians of what TTFT and its 99th percentile miss over simulated
+    /// runs to what was measured.
     fn refined(self, scored: &[&ScoredRun]) -> Self {
         let counted: Vec<&&ScoredRun> =
             scored.iter().filter(|r| r.refused.is_none() && !r.overloaded && !r.simulated_saturated).collect();
@@ -153,32 +161,56 @@ impl Tuning {
         }
         let mean = |f: &dyn Fn(&ScoredRun) -> f64| counted.iter().map(|r| f(r)).sum::<f64>() / counted.len() as f64;
         let step = mean(&|r| (r.tpot.measured / r.tpot.simulated).ln()).exp();
-        // Without the extremes: one run whose queue the simulation does not have must not delay all others.
-        let mut steps: Vec<f64> =
-            counted.iter().map(|r| (r.ttft.measured - r.ttft.simulated) / r.tpot.measured).collect();
-        steps.sort_by(f64::total_cmp);
-        let kept = if steps.len() > 2 { &steps[1..steps.len() - 1] } else { &steps[..] };
-        let missing = kept.iter().sum::<f64>() / kept.len() as f64;
-        Self { step: self.step * step, outside_steps: self.outside_steps + missing }
+        let missing = median(&counted, |r| (r.ttft.measured - r.ttft.simulated) / r.tpot.measured);
+        let tail = median(&counted, |r| (r.ttft_p99.measured - r.ttft_p99.simulated) / r.tpot.measured);
+        let outside_steps = self.outside_steps + missing;
+        let exponential = self.exponential_steps + (tail - missing) / EXPONENTIAL_P99;
+        Self {
+            step: self.step * step,
+            outside_steps,
+            exponential_steps: exponential.clamp(0.0, outside_steps.max(0.0)),
+        }
     }
 }
+
+/// The median: a run whose queue the simulation does not have must not delay all others.
+fn median(runs: &[&&ScoredRun], of: impl Fn(&ScoredRun) -> f64) -> f64 {
+    let mut values: Vec<f64> = runs.iter().map(|r| of(r)).collect();
+    values.sort_by(f64::total_cmp);
+    let upper = values.len() / 2;
+    let lower = (values.len() - 1) / 2;
+    (values[lower] + values[upper]) / 2.0
+}
+
+/// Seed of the simulations.
+const SEED: u64 = 1;
 
 /// Requests of a run that a fit simulates; means need no more.
 const FIT_REQUESTS: u64 = 1500;
 
 /// The projector's step times, tuned.
-struct Tuned(Box<dyn StepTime>, Tuning);
+struct Tuned {
+    projected: Box<dyn StepTime>,
+    tuning: Tuning,
+    random: Pcg64Mcg,
+}
+
+impl Tuned {
+    fn new(projected: Box<dyn StepTime>, tuning: Tuning) -> Self {
+        Self { projected, tuning, random: Pcg64Mcg::seed_from_u64(SEED) }
+    }
+}
 
 impl StepTime for Tuned {
     fn seconds(&mut self, batch: &StepBatch) -> f64 {
-        self.1.step * self.0.seconds(batch)
+        self.tuning.step * self.projected.seconds(batch)
     }
 
     fn decode_line(&mut self, sequences: u32, context: u64) -> Option<DecodeLine> {
-        let line = self.0.decode_line(sequences, context)?;
+        let line = self.projected.decode_line(sequences, context)?;
         Some(DecodeLine {
-            base_s: self.1.step * line.base_s,
-            per_context_token_s: self.1.step * line.per_context_token_s,
+            base_s: self.tuning.step * line.base_s,
+            per_context_token_s: self.tuning.step * line.per_context_token_s,
             up_to_context: line.up_to_context,
         })
     }
@@ -192,7 +224,9 @@ impl StepTime for Tuned {
             decode_context: context,
             ..StepBatch::default()
         };
-        (self.0.outside(request) + self.1.outside_steps * self.seconds(&step)).max(0.0)
+        let drawn: f64 = Exp1.sample(&mut self.random);
+        let steps = self.tuning.outside_steps + self.tuning.exponential_steps * (drawn - 1.0);
+        (self.projected.outside(request) + steps * self.seconds(&step)).max(0.0)
     }
 }
 
@@ -292,7 +326,7 @@ fn simulated(run: &Run, calibration: &Calibration, tuning: Tuning, most: u64) ->
     })?;
     let mut scenario = scenario(run, instance.engine.clone());
     scenario.load.requests = scenario.load.requests.min(scenario.warmup_requests + most);
-    simulate(&scenario, Box::new(Tuned(instance.step_time(None), tuning)), &mut Unobserved)
+    simulate(&scenario, Box::new(Tuned::new(instance.step_time(None), tuning)), &mut Unobserved)
 }
 
 /// The load of a run. A filled cache is what unmeasured requests before the run leave behind.
@@ -306,7 +340,7 @@ fn scenario(run: &Run, engine: EngineConfig) -> Scenario {
         prefix: (shared > 0).then_some(PrefixPool { prefixes: run.prompts, tokens: shared, exponent: 0.0 }),
         sessions: None,
         priorities: Vec::new(),
-        seed: 1,
+        seed: SEED,
     };
     Scenario { warmup_requests: warmup, ..Scenario::new(engine, load) }
 }

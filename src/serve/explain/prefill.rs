@@ -2,7 +2,7 @@
 
 use super::step::short;
 use crate::cost::step::small_kernels;
-use crate::cost::{DecodeWork, PrefillWork, StepCost};
+use crate::cost::{AttentionPart, DecodeWork, PrefillWork, StepCost};
 use crate::serve::closed_loop::Load;
 use serde::Serialize;
 
@@ -104,7 +104,11 @@ impl PrefillExplanation {
         for p in &cost.ops.prefill {
             let shape = format!("{} heads x {} dims", short(p.heads), short(p.dims));
             let us = p.time(work.new, prefix).variable;
-            other("prompt attention", shape, (&p.table, p.exact), c.prefill_attention_scale, us);
+            let scale = match p.part {
+                AttentionPart::Index => c.prefill_index_scale,
+                AttentionPart::Context | AttentionPart::Reread => c.prefill_attention_scale,
+            };
+            other(p.name, shape, (&p.table, p.exact), scale, us);
         }
         for r in &cost.ops.collectives {
             let shape = format!("{}x{} over {} ranks", short(r.rows(chunk)), short(r.width), short(r.ranks));

@@ -1,7 +1,7 @@
 //! Where does the time of one decode step go, op by op?
 
 use crate::cost::step::small_kernels;
-use crate::cost::{Arms, Constants, DecodeWork, OpTime, StepCost};
+use crate::cost::{Arms, AttentionPart, Constants, DecodeWork, OpTime, StepCost};
 use crate::serve::closed_loop::Load;
 use serde::Serialize;
 
@@ -15,17 +15,31 @@ pub enum Part {
     Experts,
     /// Attention over the context and recurrent mixers.
     Attention,
+    /// The scan of a sparse-attention index.
+    Index,
+    /// Latents read again for further groups of heads.
+    Reread,
     /// All-reduces and the hand-over between stages.
     Collectives,
 }
 
 impl Part {
+    fn of(part: AttentionPart) -> Self {
+        match part {
+            AttentionPart::Context => Part::Attention,
+            AttentionPart::Index => Part::Index,
+            AttentionPart::Reread => Part::Reread,
+        }
+    }
+
     /// Factor on the variable part in decode.
     pub fn scale(self, c: &Constants) -> f64 {
         match self {
             Part::Gemm => c.gemm_scale,
             Part::Experts => c.moe_scale,
             Part::Attention => c.attention_scale,
+            Part::Index => c.index_scale,
+            Part::Reread => c.latent_reread,
             Part::Collectives => c.collective_scale,
         }
     }
@@ -212,7 +226,7 @@ fn lines(cost: &StepCost, sequences: f64, context: f64, queries: f64) -> Vec<OpL
             format!("{} seqs", short(b))
         };
         let time = d.time(sequences, context, queries);
-        let named = line(d.name, Part::Attention, d.count, shape, (&d.table, d.exact), time);
+        let named = line(d.name, Part::of(d.part), d.count, shape, (&d.table, d.exact), time);
         lines.push(with(named, d.arms(sequences, context, queries)));
     }
     for r in &ops.collectives {

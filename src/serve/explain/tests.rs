@@ -47,8 +47,9 @@ fn adds_up(p: &Projector, d: &Deployment) {
     near(ops + s.small_us + s.host_us, s.total_us, "op lines and the step");
     let parts = evaluation.breakdown.parts();
     near(parts.iter().map(|(_, ms)| ms).sum(), evaluation.metrics.tpot_ms, "breakdown and TPOT");
-    for (part, ms) in [(Part::Gemm, parts[0].1), (Part::Experts, parts[1].1), (Part::Attention, parts[2].1)] {
-        let lines: f64 = s.ops.iter().filter(|op| op.part == part).map(|op| op.step_us).sum();
+    let attention: &[Part] = &[Part::Attention, Part::Index, Part::Reread];
+    for (group, ms) in [(&[Part::Gemm][..], parts[0].1), (&[Part::Experts], parts[1].1), (attention, parts[2].1)] {
+        let lines: f64 = s.ops.iter().filter(|op| group.contains(&op.part)).map(|op| op.step_us).sum();
         near(lines / s.total_us, ms / (parts[..6].iter().map(|(_, ms)| ms).sum::<f64>()), "op lines and their part");
     }
     let added: f64 = e.prefill.lines.iter().map(|l| l.added_us).sum();
