@@ -131,3 +131,40 @@ fn a_broken_file_in_the_store_is_named_with_its_line() {
     let (code, _, error) = inferasim(folder.path(), &["anchor", "show", "nihgt"]);
     assert!(code == 2 && error.contains("Did you mean night"), "{error}");
 }
+
+/// A machine that is slower than the public ones by its own factor: constants fitted on its runs predict another of its
+/// runs better than the public constants do.
+#[test]
+fn constants_are_fitted_on_kept_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("kept");
+    let profile = folder.path().join("mine.yaml").display().to_string();
+    let project = |concurrency: &str, more: &[&str]| {
+        let words = ["project", "--target", "mi355x", "--model", "gpt-oss-120b", "--engine", "vllm", "--tp", "1"];
+        let load = ["--isl", "1024", "--osl", "1024", "--range-ratio", "1", "--concurrency", concurrency, "--json"];
+        let (code, json, error) = inferasim(&store, &[&words[..], &load[..], more].concat());
+        assert_eq!(code, 0, "{error}");
+        serde_json::from_str::<serde_json::Value>(&json).unwrap()["tpot_ms"].as_f64().unwrap()
+    };
+    const SLOWER: f64 = 1.3;
+    let run = |concurrency: &str| {
+        let tpot = (SLOWER * project(concurrency, &[])).to_string();
+        let words: Vec<&str> = RUN.iter().map(|w| if *w == "64" { concurrency } else { w }).collect();
+        let id = format!("c{concurrency}");
+        let words: Vec<&str> = words.into_iter().map(|w| if w == "night" { &id } else { w }).collect();
+        assert_eq!(inferasim(&store, &[&words[..], &["--tpot-ms", &tpot]].concat()).0, 0);
+    };
+    let kept = store.display().to_string();
+    let calibrate = ["calibrate", "--measured", &kept, "--out", &profile];
+    run("8");
+    let (code, _, error) = inferasim(&store, &calibrate);
+    assert!(code == 2 && error.contains("1 usable rows") && error.contains("at least four"), "{error}");
+    for concurrency in ["16", "64", "256"] {
+        run(concurrency);
+    }
+    let (code, out, error) = inferasim(&store, &calibrate);
+    assert_eq!((code, out.lines().next()), (0, Some("4 rows")), "{error}");
+    let (public, mine) = (project("32", &[]), project("32", &["--calibration", &profile]));
+    let miss = |tpot: f64| (tpot / (SLOWER * public) - 1.0).abs();
+    assert!(miss(mine) < 0.5 * miss(public), "public {public}, fitted {mine}, the machine {}", SLOWER * public);
+}

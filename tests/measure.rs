@@ -350,6 +350,52 @@ fn failures_stay_out_of_latencies_and_push_the_tail() {
 }
 
 #[test]
+fn a_request_that_is_turned_away_is_sent_again_and_its_wait_is_told() {
+    // Of two tries the first is refused: one asks for 0.3 s (429), the other for nothing, which is 50 ms (503).
+    let server = StreamServer::start(|asked| match asked.index {
+        0 => refusal(429, "slow down", "retry-after: 0.3\r\n"),
+        2 => refusal(503, "busy", ""),
+        _ => steady(ms(20), ms(5), 4, 20),
+    });
+    let o = measure(&server, "--isl 20 --osl 4 --requests 3 --no-prewarm --burn-in 0 --retries 1");
+    assert_eq!(o.code, 0, "{}", o.stderr);
+    let p = o.point();
+    assert_eq!(server.log().len(), 5, "three requests, two of them twice");
+    assert_eq!((p["requests"]["ok"].as_u64(), p["requests"]["failed"].as_u64()), (Some(3), Some(0)));
+    assert_eq!((p["requests"]["sent_again"].as_u64(), p["requests"]["turned_away"].as_u64()), (Some(2), Some(2)));
+    let waits: Vec<Option<f64>> = o.records.iter().map(|r| r["turned_away_ms"].as_f64()).collect();
+    assert!((299.0..500.0).contains(&waits[0].unwrap()), "Retry-After: {waits:?}");
+    assert!((49.0..250.0).contains(&waits[1].unwrap()), "no Retry-After: {waits:?}");
+    assert_eq!(waits[2], None);
+    let ttft = |i: usize| o.records[i]["ttft_ms"].as_f64().unwrap();
+    assert!(ttft(0) >= 319.0, "TTFT counts from the first try: {}", ttft(0));
+    let mean = |name: &str| p["metrics"][name]["mean"].as_f64().unwrap();
+    let waited = (waits[0].unwrap() + waits[1].unwrap()) / 3.0;
+    assert!((mean("ttft_ms") - mean("ttft_admitted_ms") - waited).abs() < 1e-6);
+    assert!(o.warned("2 of 3 requests were turned away with 429 or 503 and sent again, 2 times in all"));
+}
+
+#[test]
+fn tries_are_counted_and_a_wait_longer_than_the_limit_is_not_begun() {
+    let all = "--isl 20 --osl 4 --requests 2 --no-prewarm --burn-in 0";
+    let script = |asked: &Asked| match asked.index {
+        0..=2 => refusal(503, "busy", "retry-after: 0\r\n"),
+        _ => steady(ms(0), ms(0), 4, 20),
+    };
+    let o = measure(&StreamServer::start(script), &format!("{all} --retries 2"));
+    let failed = &o.records[0];
+    assert_eq!((failed["population"].as_str(), failed["turned_away"].as_u64()), (Some("failed"), Some(2)));
+    assert!(failed["failure"]["message"].as_str().unwrap().contains("HTTP 503: busy"), "{failed}");
+    assert_eq!(o.records[1]["population"], "ok");
+    let patient = |asked: &Asked| match asked.index {
+        0 => refusal(429, "tomorrow", "retry-after: 86400\r\n"),
+        _ => steady(ms(0), ms(0), 4, 20),
+    };
+    let o = measure(&StreamServer::start(patient), &format!("{all} --retries 9 --timeout 5"));
+    assert_eq!((o.records[0]["population"].as_str(), o.records[0]["turned_away"].as_u64()), (Some("failed"), Some(0)));
+}
+
+#[test]
 fn an_endpoint_that_would_refuse_everything_is_found_out_before_the_load() {
     let all = "--isl 20 --osl 4 --requests 5";
     let o = measure_env("http://127.0.0.1:9", all, &[]);

@@ -24,7 +24,15 @@ fn asked(osl: u32) -> Asked {
 }
 
 fn ended(start_ns: u64, end_ns: u64) -> Ended {
-    Ended { scheduled_ns: start_ns, start_ns, end_ns, connect_ms: None, fault: None, cancelled: false }
+    Ended {
+        scheduled_ns: start_ns,
+        start_ns,
+        end_ns,
+        connect_ms: None,
+        turned_away: None,
+        fault: None,
+        cancelled: false,
+    }
 }
 
 /// A recorded stream, one byte a read.

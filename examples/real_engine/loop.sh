@@ -14,7 +14,7 @@ mkdir -p "$out"
 
 measure() { # measure NAME CONCURRENCY ISL OSL
   "$inferasim" measure --url "$url" --model "$model" --isl "$3" --osl "$4" --concurrency "$2" \
-    --requests $(($2 * per_client)) --settle 0 --burn-in "$2" --timeout 300 --out "$out/$1" --overwrite >"$out/$1.txt"
+    --requests $(($2 * per_client)) --settle 0 --burn-in "$2" --timeout 300 --retries 50 --out "$out/$1" --overwrite >"$out/$1.txt"
 }
 
 figure() { # figure FILE KEY: the number at a dotted path of a JSON document

@@ -199,6 +199,45 @@ impl Artifact {
         Some(format!("anchor {}: its TTFT is discarded, the run {said}; decode figures are used", self.id))
     }
 
+    /// The run as a row to fit constants on: that of one replica, its share of the load, with TTFT where it counts.
+    ///
+    /// # Errors
+    /// A layout that rows cannot state.
+    pub fn to_row(&self) -> std::result::Result<MeasuredPoint, String> {
+        let (layout, load, regime) = (&self.layout, &self.load, &self.regime);
+        let whole_dp = layout.attention_dp == layout.tp && layout.tp > 1;
+        if layout.pp > 1 || layout.context_parallel > 1 || !(layout.attention_dp == 1 || whole_dp) {
+            return Err("constants are not fitted on pipeline, context or partly data-parallel layouts".into());
+        }
+        let replicas = f64::from(layout.replicas);
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let prefill = self.prefix_caching == Some(false);
+        Ok(MeasuredPoint {
+            id: self.id.clone(),
+            hardware: regime.gpu.clone(),
+            gpus: f64::from(layout.tp),
+            model: regime.model.clone(),
+            engine: regime.engine.clone(),
+            engine_version: text(&regime.engine_version),
+            precision: text(&regime.weight_dtype).to_lowercase(),
+            kv_dtype: text(&regime.kv_dtype).to_lowercase(),
+            date: text(&self.date),
+            tp: Some(layout.tp),
+            ep: Some(layout.ep),
+            dp_attention: whole_dp,
+            speculation: text(&regime.speculation),
+            isl: f64::from(load.isl),
+            osl: f64::from(load.osl),
+            range_ratio: load.range_ratio,
+            concurrency: (f64::from(load.concurrency) / replicas).round().max(1.0) as u32,
+            ttft_ms: self.measured.ttft_ms.filter(|_| prefill),
+            ttft_p50_ms: self.measured.ttft_p50_ms.filter(|_| prefill),
+            tpot_ms: self.measured.tpot_ms,
+            output_tok_s: self.measured.output_tok_s.map(|rate| rate / replicas),
+            ..MeasuredPoint::default()
+        })
+    }
+
     /// A row of a measured file.
     ///
     /// # Errors

@@ -234,7 +234,8 @@ fn weight_dtype(point: &MeasuredPoint, projector: &Projector) -> Result<String, 
         "bf16" | "fp16" => &["bf16"],
         "int8" => &["int8", "fp8"],
         "" => &["mxfp4", "fp8", "bf16"],
-        _ => &[],
+        // A name of the checkpoint's own.
+        other => &[other],
     };
     // A checkpoint that exists in one precision is that one, whatever label the row carries (gpt-oss is always MXFP4).
     let found = wanted.iter().find(|d| model.checkpoint(d).is_some()).map(ToString::to_string);

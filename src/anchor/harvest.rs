@@ -194,9 +194,11 @@ fn artifact(measured: &MeasuredPoint<'_>) -> std::result::Result<Artifact, Strin
 /// The figures an anchor keeps.
 pub fn figures(point: &Point) -> Figures {
     let m = &point.metrics;
+    // The wait for an engine that turns requests away is none of its prefill.
+    let ttft = m.ttft_admitted_ms.as_ref().or(m.ttft_ms.as_ref());
     Figures {
-        ttft_ms: m.ttft_ms.as_ref().map(|d| d.mean),
-        ttft_p50_ms: m.ttft_ms.as_ref().map(|d| d.p50),
+        ttft_ms: ttft.map(|d| d.mean),
+        ttft_p50_ms: ttft.map(|d| d.p50),
         tpot_ms: m.tpot_ms.as_ref().map(|d| d.mean),
         output_tok_s: Some(point.system.output_tok_s).filter(|v| *v > 0.0),
     }

@@ -3,20 +3,21 @@
 use crate::anchor::case::Case;
 use crate::anchor::fidelity::{fits, prepare, sound};
 use crate::anchor::fit::{Weights, fit};
-use crate::anchor::measured;
+use crate::anchor::measured::{self, MeasuredPoint};
 use crate::anchor::profile::finished;
 use crate::anchor::residual_fit::residuals;
+use crate::anchor::store::Store;
 use crate::cost::Calibration;
 use crate::{Error, Result};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Fit serving constants on measured points and write a calibration profile.
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// CSV file of measured points.
-    #[arg(long)]
-    measured: PathBuf,
+    /// CSV files of measured points, or folders of anchors.
+    #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
+    measured: Vec<PathBuf>,
     /// Profile whose priors and scopes the fit starts from: a name or a file.
     #[arg(long, default_value = "public")]
     base: String,
@@ -31,6 +32,9 @@ pub struct CalibrateArgs {
     out: PathBuf,
 }
 
+/// Measured rows that a fit needs at least.
+pub const FEWEST_ROWS: usize = 4;
+
 /// What a reader of a written profile should know first.
 const HEADER: &str = "\
 # Serving constants, written by `inferasim calibrate`. Times in µs unless a name says ms. A factor multiplies the value in
@@ -41,15 +45,24 @@ const HEADER: &str = "\
 /// Runs the command.
 pub fn run(args: &CalibrateArgs) -> Result<u8> {
     let base = Calibration::load(&args.base)?;
-    let points = measured::read(&args.measured)?;
+    let mut points = Vec::new();
+    for path in &args.measured {
+        points.extend(if path.is_dir() { of_anchors(path)? } else { measured::read(path)? });
+    }
     let prepared = prepare(&points, &base);
+    // The reason of the few that lie in a store; public files hold many that no fit can use.
+    for (point, outcome) in points.iter().zip(&prepared.of_row).filter(|(point, _)| point.line == 0) {
+        if let Err(why) = outcome {
+            eprintln!("anchor {} is left out: {why}", point.id);
+        }
+    }
     let wanted = |value: &str, filter: &Option<String>| filter.as_ref().is_none_or(|f| value.eq_ignore_ascii_case(f));
     let here = |c: &&Case| wanted(&c.regime.gpu, &args.target) && wanted(&c.regime.engine, &args.engine);
     let corrected: Vec<_> = prepared.cases.iter().filter(|c| sound(c)).filter(here).collect();
     let rows: Vec<_> = corrected.iter().copied().filter(|c| fits(c)).collect();
-    if rows.len() < 4 {
+    if rows.len() < FEWEST_ROWS {
         return Err(Error::input(
-            args.measured.display().to_string(),
+            args.measured.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(" "),
             format!("{} usable rows", rows.len()),
             "A fit needs at least four rows with a TPOT of a known model on a known GPU",
         ));
@@ -60,7 +73,8 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
         let mark = if u.identified() { "" } else { "  not identified: the prior's" };
         println!("{:<28} {:<32} {:10.4}  ±{:4.0} %  {:5}{mark}", u.name, u.scope, u.value, 100.0 * u.spread, u.points);
     }
-    let source = args.measured.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let names = args.measured.iter().filter_map(|p| p.file_name()).map(|n| n.to_string_lossy());
+    let source = names.collect::<Vec<_>>().join(" and ");
     let mut profile = finished(&fitted, &rows, &source);
     profile.residuals = residuals(&profile, &corrected);
     println!("{} combinations of GPU, engine and model keep a correction", profile.residuals.len());
@@ -68,4 +82,16 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
     std::fs::write(&args.out, format!("{HEADER}{text}"))
         .map_err(|e| Error::input(args.out.display().to_string(), format!("cannot be written: {e}"), ""))?;
     Ok(crate::error::exit::ANSWER)
+}
+
+/// The runs of a store as rows; a run that constants cannot be fitted on is left out aloud.
+fn of_anchors(folder: &Path) -> Result<Vec<MeasuredPoint>> {
+    let mut rows = Vec::new();
+    for anchor in Store::new(folder).read()? {
+        match anchor.to_row() {
+            Ok(row) => rows.push(row),
+            Err(why) => eprintln!("anchor {} is left out: {why}", anchor.id),
+        }
+    }
+    Ok(rows)
 }

@@ -2,6 +2,7 @@
 
 mod print;
 
+use super::calibrate::FEWEST_ROWS;
 use crate::anchor::artifact::Artifact;
 use crate::anchor::comparison::{Rules, compare};
 use crate::anchor::harvest::{FinalistResult, read_results};
@@ -13,6 +14,7 @@ use crate::objective::{Metric, Slo};
 use crate::report::RunRecord;
 use crate::{Error, Result};
 use clap::Args;
+use print::Next;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -65,14 +67,19 @@ pub fn run(args: &Compare) -> Result<u8> {
     if let Some(folder) = &args.anchors {
         Store::new(folder).add(&anchors, true)?;
     }
-    let next = args.anchors.as_deref().map(|folder| next_search(args.shortlist.as_deref(), folder));
+    let next = match args.anchors.as_deref() {
+        Some(folder) => {
+            Next { search: Some(next_search(args.shortlist.as_deref(), folder)), calibrate: calibration(folder)? }
+        }
+        None => Next::default(),
+    };
     if let Some(file) = &args.markdown {
-        output::write_whole(file, print::markdown(&comparison, next.as_deref()).as_bytes())?;
+        output::write_whole(file, print::markdown(&comparison, &next).as_bytes())?;
     }
     if args.json {
-        println!("{}", print::json(&comparison, anchors.len(), next.as_deref())?);
+        println!("{}", print::json(&comparison, anchors.len(), &next)?);
     } else {
-        print::text(&comparison, anchors.len(), next.as_deref());
+        print::text(&comparison, anchors.len(), &next);
     }
     Ok(if comparison.differs() { exit::DIFFERS } else { exit::ANSWER })
 }
@@ -95,6 +102,13 @@ fn newest(results: &[FinalistResult]) -> Vec<Artifact> {
         }
     }
     kept.into_values().map(|(_, anchor)| anchor).collect()
+}
+
+/// The fit of serving constants, once the store holds as many runs as it needs.
+fn calibration(anchors: &Path) -> Result<Option<String>> {
+    let enough = Store::new(anchors).read()?.len() >= FEWEST_ROWS;
+    let shown = crate::export::shell(&anchors.display().to_string());
+    Ok(enough.then(|| format!("inferasim calibrate --measured {shown} --out calibration.yaml")))
 }
 
 /// The search that wrote the shortlist, standing on the new anchors.

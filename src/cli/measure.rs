@@ -107,6 +107,11 @@ pub struct Measure {
     #[arg(long, default_value_t = 120.0)]
     idle_timeout: f64,
 
+    /// Send a request that 429 or 503 turned away again, at most so many times: after its Retry-After, else after 50 ms,
+    /// doubled each time up to 5 s. TTFT and latency count from the first try
+    #[arg(long, default_value_t = 0)]
+    retries: u32,
+
     /// Seed of prompts and arrivals [default: the clock, so that no run repeats another's prompts]
     #[arg(long)]
     seed: Option<u64>,
@@ -300,6 +305,7 @@ fn options(args: &Measure, prompts: Vec<Prompts>, seed: u64) -> Result<Options> 
             idle: seconds("--idle-timeout", args.idle_timeout, 0.001)?,
             total: seconds("--timeout", args.timeout, 0.001)?,
         },
+        retries: args.retries,
         seed,
         enforce_length: !args.no_min_tokens,
         usage_per_chunk: args.usage_per_chunk,

@@ -173,18 +173,20 @@ impl Samples {
         Some(Curve { half_length: x[0] / (2.0 * per_flop), fit: fit(&rows, &x), ..curve })
     }
 
-    /// Experts: `t = floor + (active · weights + rows · operands) / (share · bandwidth) + flops / (share · peak)`.
+    /// Experts: `t = floor + expert · active + (active · weights + rows · operands) / (share · bandwidth) +
+    /// flops / (share · peak)`: each expert that is touched launches kernels of its own, however many tokens it gets.
     pub fn expert_curve(&self) -> Option<Curve> {
         let row = |s: &ExpertSample| {
             let (t, e) = (s.tokens as f64, s.experts as f64);
             let (h, f) = (s.hidden as f64, s.inter as f64);
             let active = e * (1.0 - (1.0 - 1.0 / e).powf(t));
             let bytes = self.width() * (active * 3.0 * h * f + t * 3.0 * (h + f));
-            (vec![1.0, bytes, t * 6.0 * h * f], s.us)
+            (vec![1.0, active, bytes, t * 6.0 * h * f], s.us)
         };
         let rows: Vec<_> = self.experts.iter().map(row).collect();
         let x = least_squares(&rows)?;
-        Some(self.curve(&x, &rows))
+        let curve = self.curve(&[x[0], x[2], x[3]], &rows);
+        Some(Curve { per_expert_ns: 1e3 * x[1], fit: fit(&rows, &x), ..curve })
     }
 
     /// A curve of floor, time per byte and time per flop.
@@ -354,6 +356,41 @@ mod tests {
             assert!((timing.time(777.0, 333.0) / expected - 1.0).abs() < 1e-6, "{timing:?}");
         }
         assert_eq!(curve.fit.map(|f| (f.points, f.median_pct)), Some((8, 0.0)));
+    }
+
+    /// 10 µs a layer, 30 µs for each expert that is touched, 1 µs per 1000 bytes and per 10⁴ flops.
+    #[test]
+    fn an_expert_that_is_touched_has_a_time_of_its_own() {
+        let law = |tokens: usize, experts: usize, hidden: usize, inter: usize| {
+            let (t, e, h, f) = (tokens as f64, experts as f64, hidden as f64, inter as f64);
+            let active = e * (1.0 - (1.0 - 1.0 / e).powf(t));
+            let bytes = 4.0 * (active * 3.0 * h * f + t * 3.0 * (h + f));
+            10.0 + 30.0 * active + bytes / 1e3 + t * 6.0 * h * f / 1e4
+        };
+        let shapes =
+            [(1, 4, 64, 128), (6, 4, 64, 128), (96, 4, 64, 128), (8, 8, 32, 96), (200, 8, 32, 96), (40, 2, 128, 64)];
+        let experts = shapes
+            .map(|(t, e, h, f)| ExpertSample { tokens: t, experts: e, hidden: h, inter: f, us: law(t, e, h, f) })
+            .to_vec();
+        let gemm = vec![GemmSample { rows: 1, n: 64, k: 64, us: 10.0 }];
+        let samples = Samples {
+            device: "cpu".into(),
+            threads: Some(1),
+            clock: "wall".into(),
+            dtype: Dtype::Float32,
+            held: Dtype::Float32,
+            cold_bytes: 1 << 20,
+            copy_bytes_us: 1e3,
+            gemm,
+            decode: vec![],
+            prefill: vec![],
+            experts,
+            small: vec![],
+        };
+        let curve = samples.expert_curve().unwrap();
+        assert!((curve.floor_us - 10.0).abs() < 1e-3, "{curve:?}");
+        assert!((curve.per_expert_ns - 30e3).abs() < 1.0, "{curve:?}");
+        assert_eq!(curve.fit.map(|f| f.median_pct), Some(0.0));
     }
 
     #[test]

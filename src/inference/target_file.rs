@@ -126,7 +126,13 @@ fn significant(value: f64) -> f64 {
 }
 
 fn significant_curve(mut curve: crate::target::Curve) -> crate::target::Curve {
-    for figure in [&mut curve.floor_us, &mut curve.hbm_share, &mut curve.peak_share, &mut curve.half_length] {
+    for figure in [
+        &mut curve.floor_us,
+        &mut curve.hbm_share,
+        &mut curve.peak_share,
+        &mut curve.half_length,
+        &mut curve.per_expert_ns,
+    ] {
         *figure = significant(*figure);
     }
     for timing in &mut curve.by_rows {

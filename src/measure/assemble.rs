@@ -32,6 +32,8 @@ pub struct Ended {
     pub end_ns: u64,
     /// Opening the connection.
     pub connect_ms: Option<f64>,
+    /// Tries that the endpoint turned away before the last one, and when that began.
+    pub turned_away: Option<(u32, u64)>,
     /// What broke it off; none for an answer that ended by itself.
     pub fault: Option<Fault>,
     /// The run was interrupted or out of time.
@@ -181,6 +183,8 @@ impl Assembler {
             end_unix_ns: unix_ns + ended.end_ns,
             queue_ms: (ended.start_ns as f64 - ended.scheduled_ns as f64) / 1e6,
             connect_ms: ended.connect_ms,
+            turned_away: ended.turned_away.map_or(0, |(tries, _)| tries),
+            turned_away_ms: ended.turned_away.map(|(_, began_ns)| ms(began_ns)),
             head_ms: self.head.as_ref().map(|h| ms(h.0)),
             ttft_ms: None,
             ttfo_ms: None,

@@ -27,7 +27,15 @@ fn record(bytes: &[u8], step: usize) -> RequestRecord {
     let asked =
         Asked { point: "p".into(), index: 0, request_id: "r".into(), prompt_tokens: Some(9), osl: TOKENS as u32 };
     let end_ns = 10 + bytes.len() as u64;
-    let ended = Ended { scheduled_ns: 0, start_ns: 0, end_ns, connect_ms: None, fault: None, cancelled: false };
+    let ended = Ended {
+        scheduled_ns: 0,
+        start_ns: 0,
+        end_ns,
+        connect_ms: None,
+        turned_away: None,
+        fault: None,
+        cancelled: false,
+    };
     assembler.finish(&asked, &ended, CountBy::Server, None, 0)
 }
 

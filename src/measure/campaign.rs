@@ -67,6 +67,7 @@ async fn sequence(options: Options, tokenizer: Arc<Tokenizer>, progress: &dyn Fn
         endpoint: options.endpoint.clone(),
         key: options.key.as_ref().map(|(_, key)| key.clone()),
         limits: options.limits,
+        retries: options.retries,
         cancel,
         unix_ns: unix.as_nanos() as u64,
         tokenizer,

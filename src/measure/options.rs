@@ -51,6 +51,8 @@ pub struct Options {
     pub max_in_flight: usize,
     /// Silence and length limits of a request.
     pub limits: Limits,
+    /// Times a request is sent again that the endpoint turned away.
+    pub retries: u32,
     /// Seed of prompts, lengths and arrivals.
     pub seed: u64,
     /// Send `min_tokens` and `ignore_eos`.

@@ -34,6 +34,8 @@ pub struct Client {
     pub key: Option<ApiKey>,
     /// Limits of every exchange.
     pub limits: Limits,
+    /// Times a request is sent again that 429 or 503 turned away.
+    pub retries: u32,
     /// Turns true when the run is to stop.
     pub cancel: watch::Receiver<bool>,
     /// Wall clock at the zero of the run's clock, in ns of the Unix epoch.
@@ -75,6 +77,8 @@ pub struct PointResult {
 enum Message {
     Head(usize, u64, Head),
     Bytes(usize, Vec<(u64, u32)>, Vec<u8>),
+    /// What arrived so far turned the request away; it is sent again.
+    TurnedAway(usize),
     End(usize, Ended),
 }
 
@@ -196,19 +200,44 @@ impl Shared {
         let now = self.in_flight.fetch_add(1, Relaxed) + 1;
         self.max_in_flight.fetch_max(now, Relaxed);
         let start_ns = self.client.connector.now_ns();
-        let mut connect_ms = None;
+        let (mut connect_ms, mut turned_away) = (None, None);
         let mut cancel = self.client.cancel.clone();
         let (fault, cancelled) = tokio::select! {
-            outcome = self.exchange(index, &mut connect_ms) => (outcome.err(), false),
+            outcome = self.until_admitted(index, start_ns, &mut connect_ms, &mut turned_away) => (outcome.err(), false),
             _ = cancel.wait_for(|c| *c) => (None, true),
         };
         self.in_flight.fetch_sub(1, Relaxed);
         let end_ns = self.client.connector.now_ns();
-        let _ =
-            self.out.send(Message::End(index, Ended { scheduled_ns, start_ns, end_ns, connect_ms, fault, cancelled }));
+        let ended = Ended { scheduled_ns, start_ns, end_ns, connect_ms, turned_away, fault, cancelled };
+        let _ = self.out.send(Message::End(index, ended));
     }
 
-    async fn exchange(&self, index: usize, connect_ms: &mut Option<f64>) -> std::result::Result<(), Fault> {
+    /// Sends the request, and again while the endpoint turns it away and tries and time are left.
+    async fn until_admitted(
+        &self,
+        index: usize,
+        start_ns: u64,
+        connect_ms: &mut Option<f64>,
+        turned_away: &mut Option<(u32, u64)>,
+    ) -> std::result::Result<(), Fault> {
+        for tries in 0.. {
+            let head = self.exchange(index, connect_ms).await?;
+            if !matches!(head.status, 429 | 503) || tries >= self.client.retries {
+                break;
+            }
+            let wait = pause(&head, tries);
+            let clock = &self.client.connector;
+            if clock.now_ns() + wait.as_nanos() as u64 > start_ns + self.client.limits.total.as_nanos() as u64 {
+                break;
+            }
+            let _ = self.out.send(Message::TurnedAway(index));
+            tokio::time::sleep(wait).await;
+            *turned_away = Some((tries + 1, clock.now_ns()));
+        }
+        Ok(())
+    }
+
+    async fn exchange(&self, index: usize, connect_ms: &mut Option<f64>) -> std::result::Result<Head, Fault> {
         loop {
             let kept = self.idle.lock().ok().and_then(|mut idle| idle.pop());
             let mut connection = match kept {
@@ -227,7 +256,7 @@ impl Shared {
                     opened
                 }
             };
-            let mut buffer = Buffer { index, out: &self.out, stamps: vec![], bytes: vec![], any: false };
+            let mut buffer = Buffer { index, out: &self.out, stamps: vec![], bytes: vec![], head: None };
             let outcome = connection.exchange(self.request(index)?, self.client.limits, &mut buffer).await;
             buffer.flush();
             match outcome {
@@ -235,10 +264,10 @@ impl Shared {
                     if let Ok(mut idle) = self.idle.lock() {
                         idle.push(connection);
                     }
-                    return Ok(());
+                    return Ok(buffer.head.take().unwrap_or_default());
                 }
                 // The server gave up the kept-alive connection while the request was on its way.
-                Err(Fault::Broken(_)) if connection.used > 1 && !buffer.any => {}
+                Err(Fault::Broken(_)) if connection.used > 1 && buffer.head.is_none() => {}
                 Err(fault) => return Err(fault),
             }
         }
@@ -266,6 +295,12 @@ pub fn post(endpoint: &Endpoint, key: Option<&ApiKey>, request_id: &str) -> hype
     builder
 }
 
+/// Before a request that was turned away is sent again: what the server asked for, else 50 ms, doubled each time to 5 s.
+fn pause(head: &Head, tries: u32) -> Duration {
+    let backed_off = (0.05 * f64::from(1u32 << tries.min(10))).min(5.0);
+    Duration::from_secs_f64(head.retry_after_s.unwrap_or(backed_off).clamp(0.0, 1e6))
+}
+
 fn request_id(run: u64, index: usize) -> String {
     format!("inferasim-{run:016x}-{index:06}")
 }
@@ -276,7 +311,7 @@ struct Buffer<'a> {
     out: &'a mpsc::Sender<Message>,
     stamps: Vec<(u64, u32)>,
     bytes: Vec<u8>,
-    any: bool,
+    head: Option<Head>,
 }
 
 impl Buffer<'_> {
@@ -297,7 +332,7 @@ impl Drop for Buffer<'_> {
 
 impl Receiver for Buffer<'_> {
     fn head(&mut self, at_ns: u64, head: Head) {
-        self.any = true;
+        self.head = Some(head.clone());
         let _ = self.out.send(Message::Head(self.index, at_ns, head));
     }
 
@@ -339,6 +374,7 @@ fn collect(
                     from = end as usize;
                 }
             }
+            Message::TurnedAway(index) => drop(open.remove(&index)),
             Message::End(index, ended) => {
                 let item = &plan.items[index];
                 let asked = Asked {

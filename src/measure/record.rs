@@ -8,6 +8,7 @@
 //! | `ttft_ms` | first content chunk of any kind − start (time_to_first_token) |
 //! | `ttfo_ms` | first content chunk with an answer or a tool call − start (time_to_first_output_token) |
 //! | `second_token_ms` | second − first content chunk (time_to_second_token) |
+//! | `ttft_admitted_ms` | TTFT − `turned_away_ms`: the same from the try that was answered; of a request sent once it is TTFT |
 //! | `latency_ms` | last content chunk − start (request_latency) |
 //! | `decode_ms` | latency − TTFT (decode_duration) |
 //! | `tpot_ms` | (latency − TTFT) / (OSL − first), OSL ≥ 2 (inter_token_latency) |
@@ -93,6 +94,12 @@ pub struct RequestRecord {
     pub queue_ms: f64,
     /// Opening the connection; null when a kept-alive one was reused.
     pub connect_ms: Option<f64>,
+    /// Tries that 429 or 503 turned away before the one that this record tells of.
+    #[serde(default)]
+    pub turned_away: u32,
+    /// Start to the try that this record tells of; null when that was the first.
+    #[serde(default)]
+    pub turned_away_ms: Option<f64>,
     /// Start to the response head.
     pub head_ms: Option<f64>,
     #[allow(missing_docs)]
@@ -152,6 +159,11 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
+    /// TTFT from the try that was answered, in ms: the engine's own, without the wait for it to let the request in.
+    pub fn ttft_admitted_ms(&self) -> Option<f64> {
+        self.ttft_ms.map(|ttft| ttft - self.turned_away_ms.unwrap_or(0.0))
+    }
+
     /// Gaps between neighbouring content chunks, in ms.
     pub fn chunk_gaps_ms(&self) -> impl Iterator<Item = f64> + '_ {
         self.chunk_ms.windows(2).map(|w| w[1] - w[0])

@@ -17,8 +17,9 @@ use std::collections::BTreeMap;
 pub const SUMMARY_SCHEMA: &str = "inferasim.measure/1";
 
 /// The formulas, printed with the numbers because the same words differ between tools.
-pub const DEFINITIONS: [(&str, &str); 10] = [
+pub const DEFINITIONS: [(&str, &str); 11] = [
     ("ttft_ms", "first content chunk, reasoning included, - start (AIPerf time_to_first_token)"),
+    ("ttft_admitted_ms", "ttft from the try that was answered; absent when no request was turned away and sent again"),
     ("ttfo_ms", "first answer or tool-call chunk - start; absent when none came (AIPerf time_to_first_output_token)"),
     ("second_token_ms", "second - first content chunk (AIPerf time_to_second_token)"),
     ("latency_ms", "last content chunk - start (AIPerf request_latency)"),
@@ -49,6 +50,12 @@ pub struct Requests {
     pub incomplete: usize,
     /// Planned and never started.
     pub not_sent: usize,
+    /// Sent again after 429 or 503.
+    #[serde(default)]
+    pub sent_again: usize,
+    /// Answers of 429 and 503 that were followed by another try.
+    #[serde(default)]
+    pub turned_away: u64,
     /// Those that are not ok, by [`super::record::Failure::kind`].
     pub by_failure: BTreeMap<String, usize>,
     /// The first failure's words.
@@ -60,6 +67,9 @@ pub struct Requests {
 #[allow(missing_docs)]
 pub struct Metrics {
     pub ttft_ms: Option<Distribution>,
+    /// Null where no request was sent again.
+    #[serde(default)]
+    pub ttft_admitted_ms: Option<Distribution>,
     pub ttfo_ms: Option<Distribution>,
     pub second_token_ms: Option<Distribution>,
     pub tpot_ms: Option<Distribution>,
@@ -264,6 +274,8 @@ fn count(records: &[RequestRecord], not_sent: usize) -> Requests {
         failed: of(Population::Failed),
         incomplete: of(Population::Incomplete),
         not_sent,
+        sent_again: records.iter().filter(|r| r.turned_away > 0).count(),
+        turned_away: records.iter().map(|r| u64::from(r.turned_away)).sum(),
         by_failure,
         first_failure: records.iter().find_map(|r| r.failure.as_ref()).map(|f| f.message.clone()),
     }
@@ -274,6 +286,7 @@ pub fn metrics(ok: &[&RequestRecord]) -> Metrics {
     let of = |unit: &str, f: fn(&RequestRecord) -> Option<f64>| Distribution::of(unit, ok.iter().filter_map(|r| f(r)));
     Metrics {
         ttft_ms: of("ms", |r| r.ttft_ms),
+        ttft_admitted_ms: of("ms", RequestRecord::ttft_admitted_ms).filter(|_| ok.iter().any(|r| r.turned_away > 0)),
         ttfo_ms: of("ms", |r| r.ttfo_ms),
         second_token_ms: of("ms", |r| r.second_token_ms),
         tpot_ms: of("ms", |r| r.tpot_ms),

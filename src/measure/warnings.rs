@@ -58,6 +58,7 @@ pub fn of(point: &Point, plan: &PointPlan, records: &[RequestRecord], context: &
     if !point.complete {
         w.push(format!("the point was stopped early; {} planned requests were never sent", requests.not_sent));
     }
+    turned_away(point, &mut w);
     client(point, plan, &mut w);
     lengths(point, context, &mut w);
     server(point, context, &mut w);
@@ -72,6 +73,21 @@ pub fn of(point: &Point, plan: &PointPlan, records: &[RequestRecord], context: &
         );
     }
     w
+}
+
+fn turned_away(point: &Point, w: &mut Vec<String>) {
+    let (r, m) = (&point.requests, &point.metrics);
+    if r.sent_again == 0 {
+        return;
+    }
+    let means = m.ttft_ms.as_ref().zip(m.ttft_admitted_ms.as_ref());
+    let wait = means.map_or(String::new(), |(all, admitted)| {
+        format!("; TTFT and latency count the wait, {:.1} ms a request on average", all.mean - admitted.mean)
+    });
+    w.push(format!(
+        "{} of {} requests were turned away with 429 or 503 and sent again, {} times in all{wait}",
+        r.sent_again, r.sent, r.turned_away
+    ));
 }
 
 fn client(point: &Point, plan: &PointPlan, w: &mut Vec<String>) {

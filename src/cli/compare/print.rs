@@ -53,18 +53,32 @@ fn notes(shown: &Shown) -> Vec<String> {
     notes
 }
 
-fn recalibrated(anchors: usize, next: Option<&str>) -> Vec<String> {
-    match next {
+/// What stands on the runs from now on.
+#[derive(Debug, Default)]
+pub struct Next {
+    /// The search that wrote the shortlist, with the anchors.
+    pub search: Option<String>,
+    /// The fit of serving constants on the store, where it holds enough runs.
+    pub calibrate: Option<String>,
+}
+
+fn recalibrated(anchors: usize, next: &Next) -> Vec<String> {
+    let mut lines = match &next.search {
         Some(command) => vec![
             format!("Recalibrated: {anchors} runs kept as anchors. The next search stands on them:"),
             format!("  {command}"),
         ],
         None => vec![format!("{anchors} runs can be anchors: add --anchors DIR to keep them for the next search.")],
+    };
+    if let Some(command) = &next.calibrate {
+        lines.push("Serving constants fitted on them, for --calibration:".into());
+        lines.push(format!("  {command}"));
     }
+    lines
 }
 
 /// The table of a terminal.
-pub fn text(shown: &Shown, anchors: usize, next: Option<&str>) {
+pub fn text(shown: &Shown, anchors: usize, next: &Next) {
     println!("{}", shown.winner.verdict);
     println!("{} by {} (predicted > measured):", counts(shown), shown.objective.label());
     let metrics: Vec<Metric> = metrics(shown).into_iter().take(3).collect();
@@ -89,7 +103,7 @@ pub fn text(shown: &Shown, anchors: usize, next: Option<&str>) {
 }
 
 /// The verdict for a CI summary or a comment.
-pub fn markdown(shown: &Shown, next: Option<&str>) -> String {
+pub fn markdown(shown: &Shown, next: &Next) -> String {
     let metrics = metrics(shown);
     let mut lines = vec![
         "## Measured finalists".to_string(),
@@ -114,7 +128,7 @@ pub fn markdown(shown: &Shown, next: Option<&str>) -> String {
     }
     lines.extend([String::new(), "Each cell: predicted > measured.".to_string()]);
     lines.extend(notes(shown).into_iter().map(|note| format!("- {note}")));
-    if let Some(command) = next {
+    if let Some(command) = &next.search {
         lines.extend([
             String::new(),
             "The next search stands on these runs:".to_string(),
@@ -126,7 +140,8 @@ pub fn markdown(shown: &Shown, next: Option<&str>) -> String {
 }
 
 /// Everything.
-pub fn json(shown: &Shown, anchors: usize, next: Option<&str>) -> Result<String> {
-    let document = json!({"schema": "inferasim.compare/1", "comparison": shown, "differs": shown.differs(), "anchors": anchors, "next": next});
+pub fn json(shown: &Shown, anchors: usize, next: &Next) -> Result<String> {
+    let document = json!({"schema": "inferasim.compare/1", "comparison": shown, "differs": shown.differs(), "anchors": anchors, "next": next.search,
+        "calibrate": next.calibrate});
     serde_json::to_string_pretty(&document).map_err(|e| Error::input("--json", e.to_string(), ""))
 }
