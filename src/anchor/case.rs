@@ -271,11 +271,17 @@ fn deployment(point: &MeasuredPoint, projector: &Projector) -> Result<Deployment
         weight_dtype: weight_dtype(point, projector)?,
         kv_dtype,
         max_num_batched_tokens: settings.max_num_batched_tokens(gpu),
-        max_num_seqs: settings.max_num_seqs(gpu).max(point.concurrency.min(4096)),
+        max_num_seqs: sequence_limit(settings.max_num_seqs(gpu), point.concurrency),
         memory_fraction: settings.memory_fraction,
         speculation: (drafts > 0).then_some(Speculation { draft_tokens: drafts, tokens_per_step: 1.0 }),
         prefill: None,
     })
+}
+
+/// The sequence limit of a run with so many clients: whoever loads an engine beyond its default raises it, up to the 4,096
+/// requests that SGLang clamps its own to.
+pub(super) fn sequence_limit(default: u32, clients: u32) -> u32 {
+    default.max(clients.min(4096))
 }
 
 /// Draft tokens of a speculation label: a trailing number where there is one (`MTP3`), else three.

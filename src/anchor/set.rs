@@ -1,6 +1,7 @@
 //! The anchors that matter for one model on one target with one engine, ready to be applied to projected figures.
 
 use super::artifact::{Artifact, Layout, LoadPoint};
+use super::case::sequence_limit;
 use super::confidence::{self, Confidence};
 use super::regime::RegimeSignature;
 use super::transport::{Observation, Place, Projected, Rule, transport};
@@ -341,7 +342,7 @@ fn observe(artifact: &Artifact, regime: &RegimeSignature, projector: &Projector)
         weight_dtype: checkpoint.dtype.clone(),
         kv_dtype,
         max_num_batched_tokens: settings.max_num_batched_tokens(gpu),
-        max_num_seqs: settings.max_num_seqs(gpu).max(load.concurrency.min(4096)),
+        max_num_seqs: sequence_limit(settings.max_num_seqs(gpu), load.concurrency),
         memory_fraction: settings.memory_fraction,
         speculation: (draft_tokens > 0).then_some(Speculation { draft_tokens, tokens_per_step: ACCEPTED }),
         prefill: None,

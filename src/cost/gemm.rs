@@ -122,7 +122,7 @@ impl Gemm {
             n,
             k,
             table: curve.key.clone(),
-            exact: found.exact,
+            exact: found.exact && !curve.borrowed,
             token_divisor: 1.0,
             floor: if curve.by_rows.is_empty() { curve.floor_us + curve.ramp_us * (k / 1024.0).sqrt() } else { 0.0 },
             memory: (memory_bytes.0 / bandwidth, memory_bytes.1 / bandwidth),

@@ -5,6 +5,7 @@ pub mod calibration;
 pub mod collective;
 pub mod gemm;
 pub mod lower;
+mod mixers;
 pub mod moe;
 pub mod op;
 pub mod residual;

@@ -12,8 +12,9 @@ const INDEX_SHARE: f64 = 0.1;
 /// Bandwidth of gathering chosen entries in prefill over that of HBM: neighbouring queries choose alike, so that caches
 /// answer for much of it; assumed, and scaled by `prefill_index_scale`.
 const GATHER_SHARE: f64 = 2.0;
-/// Heads for which AMD's kernels of latent attention read the cache once: AITER has one for 16 heads, which others repeat,
-/// and one for 128.
+/// Heads for which AMD's kernels of latent attention read the cache once: for long AITER had kernels for 16 and for 128
+/// heads alone (ROCm/aiter issue 726) and folded 32 into calls of the one for 16 (pull request 3304, 2026-05); later ones
+/// take 32 and 64 at once, which `latent_reread` below 1 says.
 const LATENT_HEADS: f64 = 16.0;
 const LATENT_HEADS_WIDE: f64 = 128.0;
 
@@ -34,7 +35,7 @@ pub fn latent_reads(heads: f64, family: GpuFamily) -> f64 {
 
 impl DecodeAttention {
     /// The scan of the index over the whole context, every head on every rank, beside the attention `self` it chooses
-    /// for: `t = B·ctx·(bytes/(share·bandwidth) + flops/(0.1·bf16 peak))`.
+    /// for: `t = B·ctx·(bytes/(share·bandwidth) + queries·flops/(0.1·bf16 peak))`.
     pub fn index_scan(&self, index: &Indexer, silicon: &Silicon) -> Self {
         let bytes = index_bytes(index);
         // The share of the bandwidth that the attention kernel reaches.
@@ -44,11 +45,12 @@ impl DecodeAttention {
             name: "index scan",
             part: AttentionPart::Index,
             exact: false,
-            values_per_token: bytes,
+            values_per_token: f64::from(index.head_dim),
             floor: 0.0,
-            per_token: (bytes / (share * silicon.bandwidth) + scored, bytes / silicon.bandwidth),
+            per_token: (bytes / (share * silicon.bandwidth), bytes / silicon.bandwidth),
             split: 0.0,
-            flop: (0.0, 0.0),
+            flop: (scored, index_flops(index) / silicon.fp8),
+            overlap: 1.0,
             ..self.clone()
         }
         .over_whole_context()
@@ -70,16 +72,17 @@ impl DecodeAttention {
 }
 
 impl PrefillAttention {
-    /// Scoring all pairs of prompt tokens by the index, every head on every rank, at a tenth of the 16-bit peak.
-    pub fn index_scores(&self, index: &Indexer, silicon: &Silicon) -> Self {
+    /// Scoring all pairs of prompt tokens by the index, every head on every rank, at a tenth of the 16-bit peak; the
+    /// index has one key for `ratio` tokens.
+    pub fn index_scores(&self, index: &Indexer, ratio: f64, silicon: &Silicon) -> Self {
         Self {
             name: "index scores",
             part: AttentionPart::Index,
             exact: false,
             heads: f64::from(index.heads),
             dims: f64::from(index.head_dim),
-            flop: index_flops(index) / (INDEX_SHARE * silicon.bf16),
-            roof: index_flops(index) / silicon.fp8,
+            flop: index_flops(index) / ratio / (INDEX_SHARE * silicon.bf16),
+            roof: index_flops(index) / ratio / silicon.fp8,
             half_length: 0.0,
             longest: f64::INFINITY,
             ..self.clone()
@@ -125,6 +128,9 @@ mod tests {
         let token = 132.0 / (0.7358 * silicon.bandwidth) + 16_384.0 / (0.1 * silicon.bf16);
         let expected = 61.0 * 32.0 * 10_000.0 * token;
         assert!((scan.time(32.0, 10_000.0, 1.0).variable / expected - 1.0).abs() < 1e-9);
+        // Two drafts beside each token are scored too; the index is read once.
+        let drafted = 132.0 / (0.7358 * silicon.bandwidth) + 3.0 * 16_384.0 / (0.1 * silicon.bf16);
+        assert!((scan.time(32.0, 10_000.0, 3.0).variable / (61.0 * 320_000.0 * drafted) - 1.0).abs() < 1e-9);
         // The attention itself stops growing at the tokens that are chosen.
         assert_eq!(attention.time(32.0, 10_000.0, 1.0), attention.time(32.0, 2048.0, 1.0));
     }

@@ -81,6 +81,13 @@ impl DecodeWork {
         self.gemm.floor + self.moe.floor + self.attention.floor + self.collectives.floor
     }
 
+    /// Attention without its floors at the rates that the constants say, index and rereads included, µs.
+    pub fn attention_variable(&self, c: &Constants) -> f64 {
+        c.attention_scale * self.attention.variable
+            + c.index_scale * self.index.variable
+            + c.latent_reread * self.reread.variable
+    }
+
     /// Least time by the datasheet, ms: bytes over bandwidth or flops over peak, whichever is longer.
     pub fn roof(&self) -> f64 {
         let read = self.attention.memory_roof + self.index.memory_roof;

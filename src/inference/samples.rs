@@ -207,6 +207,7 @@ impl Samples {
             split: 0.0,
             half_length: 0.0,
             by_rows: Vec::new(),
+            borrowed: false,
             fit: fit(rows, x),
             source: "timed by `inferasim workload probe`".into(),
         }

@@ -15,7 +15,7 @@ pub fn section(scores: &OpenLoop, command: &str) -> String {
         let _ = writeln!(
             out,
             "Runs of vLLM at a constant rate of requests, simulated with the projector's step cost; a factor on the step \
-             and a time outside the engine (in decode steps) are fitted on the runs of all models but the one that is scored. {} runs count; mean |error|: E2E {:.1} %, TPOT {:.1} %, TTFT {:.1} %, p99 of TTFT {:.1} %. {} runs were \
+             and a time outside the engine (in decode steps, part of it exponential) are fitted on the runs of all models but the one that is scored. {} runs count; mean |error|: E2E {:.1} %, TPOT {:.1} %, TTFT {:.1} %, p99 of TTFT {:.1} %. {} runs were \
              overloaded, {} of their simulations are.\n\n\
              | run | E2E ms | | TPOT ms | | TTFT ms | | TTFT p99 ms | |\n|---|---|---|---|---|---|---|---|---|",
             s.runs, s.e2e_mape, s.tpot_mape, s.ttft_mape, s.ttft_p99_mape, s.overloaded, s.overload_seen

@@ -439,12 +439,7 @@ fn binding(a: &ClosedLoop, work: &DecodeWork, step: &StepCost) -> Bound {
     let compute = work.gemm.compute_roof + work.moe.compute_roof;
     let shares = [
         (if memory >= compute { Bound::WeightReads } else { Bound::Compute }, products),
-        (
-            Bound::KvReads,
-            variable(&work.attention, c.attention_scale)
-                + variable(&work.index, c.index_scale)
-                + variable(&work.reread, c.latent_reread),
-        ),
+        (Bound::KvReads, k * work.attention_variable(c)),
         (Bound::Collectives, a.step.collectives * a.stretch),
         (Bound::KernelFloors, k * c.floor_scale * work.floors() + a.step.small * a.stretch),
         (Bound::Host, a.step.host * a.stretch),

@@ -87,6 +87,9 @@ pub struct Curve {
     /// takes other paths for one row, few rows and many, which no single line follows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_rows: Vec<RowsTiming>,
+    /// Not timed on this GPU: taken over from another, so that what it prices counts as a neighbour's figure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub borrowed: bool,
     /// Quality of the fit.
     #[serde(default)]
     pub fit: Option<Fit>,

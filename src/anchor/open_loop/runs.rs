@@ -1,5 +1,5 @@
 //! Runs at a stated rate: the projector's step cost against measured means and percentiles. A factor on the step and a
-//! time outside the engine are fitted on the runs of all models but the one that is scored.
+//! time outside the engine, part of it exponential, are fitted on the runs of all models but the one that is scored.
 //!
 //! Every prompt of these runs is one of `n_sys_prompts · users_per_sys` prompts, each sent again and again, so that the
 //! prefix cache answers all but the first sending of each: a run's first stage starts with an empty cache, later ones
@@ -13,6 +13,7 @@ use crate::serve::{Projector, Refusal};
 use crate::sim::deployment::Instance;
 use crate::sim::distribution::{Gaps, Lengths};
 use crate::sim::fleet::Unobserved;
+use crate::sim::histogram::percentile;
 use crate::sim::load::{Arrivals, LengthSource, LoadSpec, PrefixPool};
 use crate::sim::scenario::{EngineConfig, Scenario};
 use crate::sim::simulate;
@@ -177,9 +178,7 @@ impl Tuning {
 fn median(runs: &[&&ScoredRun], of: impl Fn(&ScoredRun) -> f64) -> f64 {
     let mut values: Vec<f64> = runs.iter().map(|r| of(r)).collect();
     values.sort_by(f64::total_cmp);
-    let upper = values.len() / 2;
-    let lower = (values.len() - 1) / 2;
-    (values[lower] + values[upper]) / 2.0
+    percentile(&values, 50.0)
 }
 
 /// Seed of the simulations.
