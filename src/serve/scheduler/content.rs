@@ -42,6 +42,29 @@ pub fn mix(a: u64, b: u64) -> u64 {
     (wide >> 64) as u64 ^ wide as u64
 }
 
+/// Low bits of a key that say where a block lies: those of its group, and its place in it. Neighbours of a prompt then
+/// lie side by side in a table of keys, where a random place would cost a cache miss a block.
+const PLACE_BITS: u32 = 32;
+/// Blocks of a group, and the bits that count them.
+const GROUP_BITS: u32 = 4;
+const PLACE: u64 = (1 << PLACE_BITS) - 1;
+const IN_GROUP: u64 = (1 << GROUP_BITS) - 1;
+
+/// The key of block `number` of a chain whose hash is `hash`, after the key `parent` of the block before it: the upper
+/// half of the hash, the group's part of the hash of its first block, and the place in the group.
+fn placed(hash: u64, number: usize, parent: u64) -> u64 {
+    let in_group = number as u64 & IN_GROUP;
+    let group = if in_group == 0 { hash.wrapping_shl(GROUP_BITS) } else { parent };
+    // 0 means "not hashed" in the pool.
+    ((hash & !PLACE) | (group & PLACE & !IN_GROUP) | in_group).max(1)
+}
+
+/// The key of the same block in another group of layers; neighbours stay neighbours.
+pub fn salted(key: u64, salt: u64) -> u64 {
+    let group = mix(salt, PLACE) & PLACE & !IN_GROUP;
+    ((mix(key, salt) & !PLACE) | ((key ^ group) & PLACE)).max(1)
+}
+
 /// The block hashes of one request, extended as its tokens become known.
 #[derive(Debug, Clone, Default)]
 pub struct HashChain {
@@ -83,7 +106,7 @@ impl HashChain {
             }
             let parent = self.keys.last().copied().unwrap_or(0x5eed);
             let key = self.hash(content, prompt_len, start, block_size + lookahead, stop, parent);
-            self.keys.push(key.max(1)); // 0 means "not hashed" in the pool
+            self.keys.push(placed(key, self.keys.len(), parent));
             self.advance(content, block_size);
         }
     }

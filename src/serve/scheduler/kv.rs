@@ -5,7 +5,7 @@
 
 use super::blocks::{BlockId, BlockPool};
 use super::config::SchedulerConfig;
-use super::content::mix;
+use super::content::salted;
 use super::host_tier::HostTier;
 use super::request::Request;
 
@@ -85,7 +85,7 @@ impl KvCache {
     fn key(&self, group: usize, block_key: u64) -> u64 {
         match self.groups[group].salt {
             0 => block_key,
-            salt => mix(block_key, salt).max(1),
+            salt => salted(block_key, salt),
         }
     }
 
