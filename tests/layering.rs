@@ -79,7 +79,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("report::roofline", &["anchor::roofline"]),
-    ("report::fidelity", &["anchor::score", "anchor::trial", "anchor::open_loop"]),
+    ("report::fidelity", &["anchor::score", "anchor::shares", "anchor::trial", "anchor::open_loop"]),
     ("report::open_loop", &["anchor::open_loop"]),
     // The command line ties everything together, and nothing uses it.
     (

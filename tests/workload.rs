@@ -106,6 +106,18 @@ mod built {
     }
 
     #[test]
+    fn a_comparison_probes_in_turn_with_its_runs() {
+        let words = ["workload", "compare", "--shapes", "2x16x3", "--rounds", "1", "--within", "1e6", "--json"];
+        let (code, json, err) = inferasim(&words);
+        let found: Value = serde_json::from_str(&json).unwrap_or_else(|_| panic!("{json} {err}"));
+        assert_eq!((code, found["rows"].as_array().map(Vec::len)), (0, Some(2)), "{found}");
+        assert!(found["target"].is_null() && found["probed"].as_str().unwrap().contains("workload probe"), "{found}");
+        assert!(found["rows"].as_array().unwrap().iter().all(|r| r["projected_ms"].as_f64().unwrap() > 0.0), "{found}");
+        let (code, _, err) = inferasim(&["workload", "compare", "--target", "mi355x", "--threads", "2"]);
+        assert!(code == 2 && err.contains("--threads"), "{err}");
+    }
+
+    #[test]
     fn a_triage_leaves_trials_and_a_matrix() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().to_str().unwrap();

@@ -69,6 +69,7 @@ impl Case {
         ResidualPoint {
             concurrency: load.clients,
             ranks: f64::from(self.deployment.tp * self.deployment.pp),
+            expert_ranks: f64::from(self.deployment.ep),
             isl: self.point.isl,
             osl: self.point.osl,
         }
@@ -81,7 +82,9 @@ impl Case {
 
     /// Figures with a profile: its constants and, where it has one, the correction of this combination.
     pub fn project(&self, calibration: &Calibration) -> Prediction {
-        let factors = calibration.residual(&self.regime).map_or((1.0, 1.0), |r| r.factors(&self.residual_point()));
+        let at = self.residual_point();
+        let corrections = calibration.corrections(&self.regime, &at);
+        let factors = corrections.map_or((1.0, 1.0), |c| c.factors(at.concurrency));
         self.predict_corrected(&calibration.resolve(&self.regime), factors)
     }
 

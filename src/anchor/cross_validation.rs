@@ -1,7 +1,7 @@
 //! Predicts every row with constants fitted without it, so that the printed error is an honest one.
 
 use super::case::{Case, Prediction};
-use super::fit::{Weights, fit};
+use super::fit::{Knowledge, Weights, fit};
 use super::residual_fit::residuals;
 use crate::cost::Calibration;
 use std::collections::BTreeMap;
@@ -19,7 +19,9 @@ pub struct Learnable {
 /// group survives its absence.
 pub fn leave_groups_out(base: &Calibration, cases: &[Case], learnable: Learnable, folds: usize) -> Vec<Prediction> {
     let fold_of = groups_to_folds(cases, folds);
-    let refit = |train: &[&Case]| fit(base, &learned(train, learnable.constants), Weights::default()).calibration;
+    let refit = |train: &[&Case]| {
+        fit(base, &learned(train, learnable.constants), Weights::default(), Knowledge::Priors).calibration
+    };
     in_folds(cases, &fold_of, folds, |train| Calibration { residuals: Vec::new(), ..refit(train) })
 }
 
@@ -28,8 +30,9 @@ pub fn leave_groups_out(base: &Calibration, cases: &[Case], learnable: Learnable
 pub fn leave_rows_out(base: &Calibration, cases: &[Case], learnable: Learnable, folds: usize) -> Vec<Prediction> {
     let fold_of = rows_to_folds(cases, folds);
     in_folds(cases, &fold_of, folds, |train| {
-        let mut calibration = fit(base, &learned(train, learnable.constants), Weights::default()).calibration;
-        calibration.residuals = residuals(&calibration, &learned(train, learnable.corrections));
+        let mut calibration =
+            fit(base, &learned(train, learnable.constants), Weights::default(), Knowledge::Priors).calibration;
+        calibration.residuals = residuals(&calibration, &learned(train, learnable.corrections), &[]);
         calibration
     })
 }

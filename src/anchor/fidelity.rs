@@ -70,14 +70,23 @@ const LITTLE: (f64, f64) = (0.80, 1.15);
 const SHORT_ANSWER: f64 = 256.0;
 /// See [`SHORT_ANSWER`].
 const PREFILL_HEAVY: f64 = 8.0;
-/// Such a run at a smaller share of the peak ran without the engine's usual prefill kernels; it tells nothing of others.
+/// Such a run at a smaller share of the peak ran without the engine's usual prefill kernels; it tells nothing of other
+/// combinations.
 const SLOW_PREFILL: f64 = 0.08;
 /// Mean over median TPOT of a run that reached a steady state; beyond it some requests stalled, and the mean is theirs.
 const STEADY: (f64, f64) = (0.75, 1.35);
 
-/// Rows that constants are fitted on: sound, and of one pool (those of two add unknown networks and routers).
+/// Rows that constants are fitted on: sound, of one pool (those of two add unknown networks and routers), and with the
+/// engine's usual prefill.
 pub fn fits(case: &Case) -> bool {
-    !case.pooled() && sound(case)
+    !case.pooled() && sound(case) && !slow_prefill(case)
+}
+
+fn slow_prefill(case: &Case) -> bool {
+    let m = &case.point;
+    m.osl <= SHORT_ANSWER
+        && m.isl >= PREFILL_HEAVY * m.osl
+        && case.prefill_share_of_peak().is_some_and(|share| share < SLOW_PREFILL)
 }
 
 /// Rows a correction may be learned from: a TPOT, and figures that agree with each other.
@@ -87,12 +96,6 @@ pub fn sound(case: &Case) -> bool {
         return false;
     }
     let Some(tpot) = m.tpot_ms else { return false };
-    if m.osl <= SHORT_ANSWER
-        && m.isl >= PREFILL_HEAVY * m.osl
-        && case.prefill_share_of_peak().is_some_and(|share| share < SLOW_PREFILL)
-    {
-        return false;
-    }
     let osl = m.osl * (1.0 + m.range_ratio) / 2.0;
     match (m.ttft_ms, m.output_tok_s) {
         (Some(ttft), Some(rate)) => {

@@ -30,6 +30,15 @@ impl Default for Weights {
     }
 }
 
+/// What a fit knows before its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knowledge {
+    /// The priors of the profile alone: its fitted values are forgotten.
+    Priors,
+    /// The profile's fitted values, each as uncertain as its fit left it: the rows move what they say something about.
+    Profile,
+}
+
 /// Residuals beyond this many standard deviations weigh in with their absolute value only (Huber).
 const HUBER: f64 = 1.5;
 /// Rounds of re-weighting.
@@ -201,7 +210,7 @@ fn slots(base: &Calibration, cases: &[&Case]) -> BTreeMap<Slot, u32> {
 }
 
 /// Fits the profile's unknowns on the cases.
-pub fn fit(base: &Calibration, cases: &[&Case], weights: Weights) -> Fit {
+pub fn fit(base: &Calibration, cases: &[&Case], weights: Weights, knowledge: Knowledge) -> Fit {
     let slots: Vec<(Slot, u32)> = slots(base, cases).into_iter().collect();
     let index: BTreeMap<&Slot, usize> = slots.iter().enumerate().map(|(i, (s, _))| (s, i)).collect();
     let mut regimes = Vec::new();
@@ -229,19 +238,28 @@ pub fn fit(base: &Calibration, cases: &[&Case], weights: Weights) -> Fit {
                 .collect()
         })
         .collect();
-    let prior = |slot: &Slot| match slot.factor {
-        None => base.parameters[slot.parameter].prior.ln(),
-        Some(_) => 0.0,
+    let factor = |slot: &Slot| {
+        let (scope, key) = slot.factor.as_ref()?;
+        base.parameters[slot.parameter].by[*scope].factors.get(key)
+    };
+    let start = |slot: &Slot| match slot.factor {
+        None => base.parameters[slot.parameter].value.ln(),
+        Some(_) => factor(slot).map_or(0.0, |f| f.factor.max(1e-6).ln()),
+    };
+    let prior = |slot: &Slot| match (knowledge, &slot.factor) {
+        (Knowledge::Profile, _) => start(slot),
+        (Knowledge::Priors, None) => base.parameters[slot.parameter].prior.ln(),
+        (Knowledge::Priors, Some(_)) => 0.0,
     };
     let prior_spread = |slot: &Slot| {
         let p = &base.parameters[slot.parameter];
-        slot.factor.as_ref().map_or(p.prior_spread, |(s, _)| p.by[*s].prior_spread)
-    };
-    let start = |slot: &Slot| {
-        let p = &base.parameters[slot.parameter];
-        match &slot.factor {
-            None => p.value.ln(),
-            Some((s, key)) => p.by[*s].factors.get(key).map_or(0.0, |f| f.factor.max(1e-6).ln()),
+        let (given, fitted) = match &slot.factor {
+            None => (p.prior_spread, p.spread),
+            Some((s, _)) => (p.by[*s].prior_spread, factor(slot).and_then(|f| f.spread)),
+        };
+        match knowledge {
+            Knowledge::Priors => given,
+            Knowledge::Profile => fitted.filter(|s| *s > 0.0).unwrap_or(given),
         }
     };
     let mut group_size: BTreeMap<String, f64> = BTreeMap::new();
@@ -269,7 +287,7 @@ pub fn fit(base: &Calibration, cases: &[&Case], weights: Weights) -> Fit {
         problem = solved;
     }
     let spreads = spreads(&problem);
-    finish(base, &slots, &problem.theta, &spreads, &prior_spread)
+    finish(base, &slots, &problem.theta, &spreads, (&prior_spread, knowledge))
 }
 
 /// Standard deviations from the curvature at the solution. Rows of a run are not independent; the public rows show an
@@ -294,11 +312,11 @@ fn finish(
     slots: &[(Slot, u32)],
     theta: &DVector<f64>,
     spreads: &DVector<f64>,
-    prior_spread: &dyn Fn(&Slot) -> f64,
+    (prior_spread, knowledge): (&dyn Fn(&Slot) -> f64, Knowledge),
 ) -> Fit {
     let mut calibration = base.clone();
-    for p in &mut calibration.parameters {
-        p.by.iter_mut().for_each(|s| s.factors.clear());
+    if knowledge == Knowledge::Priors {
+        calibration.parameters.iter_mut().flat_map(|p| &mut p.by).for_each(|s| s.factors.clear());
     }
     let mut unknowns = Vec::new();
     for (k, (slot, points)) in slots.iter().enumerate() {

@@ -18,6 +18,7 @@ pub mod residual_fit;
 pub mod roofline;
 pub mod score;
 pub mod set;
+pub mod shares;
 pub mod store;
 pub mod transport;
 pub mod trial;

@@ -6,8 +6,8 @@ use crate::cost::Calibration;
 use crate::cost::calibration::Support;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The fitted profile with its support and description filled in.
-pub fn finished(fit: &Fit, rows: &[&Case], source: &str) -> Calibration {
+/// The fitted profile with its support and description filled in; what stood `before` still supports it.
+pub fn finished(fit: &Fit, rows: &[&Case], source: &str, before: Option<&Calibration>) -> Calibration {
     let mut profile = fit.calibration.clone();
     for p in &mut profile.parameters {
         p.value = rounded(p.value);
@@ -17,13 +17,16 @@ pub fn finished(fit: &Fit, rows: &[&Case], source: &str) -> Calibration {
             factor.spread = factor.spread.map(rounded);
         }
     }
-    profile.support = support(rows);
+    profile.support = support(rows, before.map_or(&[], |b| &b.support));
     let dates: Vec<&str> = rows.iter().map(|c| c.point.date.as_str()).filter(|d| !d.is_empty()).collect();
     let span = match (dates.iter().min(), dates.iter().max()) {
         (Some(first), Some(last)) => format!(", dated {first} to {last}"),
         _ => String::new(),
     };
     profile.description = format!("{} measured rows of {source}{span}", rows.len());
+    if let Some(before) = before {
+        profile.description += &format!(", on top of {}: {}", before.name, before.description);
+    }
     profile
 }
 
@@ -43,8 +46,19 @@ struct Gathered {
     ttft_points: u32,
 }
 
-fn support(rows: &[&Case]) -> Vec<Support> {
+fn support(rows: &[&Case], before: &[Support]) -> Vec<Support> {
     let mut found: BTreeMap<(String, String), Gathered> = BTreeMap::new();
+    for s in before {
+        let gathered = Gathered {
+            models: s.models.iter().cloned().collect(),
+            ttft_models: s.ttft_models.iter().cloned().collect(),
+            dates: s.dates.iter().filter(|d| !d.is_empty()).cloned().collect(),
+            most_requests: s.most_requests,
+            tpot_points: s.tpot_points,
+            ttft_points: s.ttft_points,
+        };
+        found.insert((s.gpu.clone(), s.engine.clone()), gathered);
+    }
     for case in rows {
         let g = found.entry((case.regime.gpu.clone(), case.regime.engine.clone())).or_default();
         if case.point.tpot_ms.is_some() {

@@ -70,8 +70,10 @@ pub struct Score {
     pub refused: BTreeMap<String, usize>,
     /// Errors by slice.
     pub slices: BTreeMap<String, SliceErrors>,
-    /// Decision table.
+    /// Decision table over all rows.
     pub decisions: Vec<Decision>,
+    /// The same over aggregated rows without speculation: of all GPUs (`agg`) and of each (`agg MI355X` …).
+    pub aggregated_decisions: BTreeMap<String, Vec<Decision>>,
 }
 
 /// TPOT limits of the decision table, ms.
@@ -143,6 +145,7 @@ pub fn score(rows: &[Scored<'_>]) -> Score {
     let mut lists: BTreeMap<String, [Vec<f64>; 3]> = BTreeMap::new();
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
     let mut groups: BTreeMap<String, Vec<[f64; 4]>> = BTreeMap::new();
+    let mut aggregated: BTreeMap<String, BTreeMap<String, Vec<[f64; 4]>>> = BTreeMap::new();
     let mut answered = 0;
     for row in &rows {
         let p = match &row.outcome {
@@ -172,7 +175,13 @@ pub fn score(rows: &[Scored<'_>]) -> Score {
             ]
             .map(String::as_str)
             .join("|");
-            groups.entry(key).or_default().push([tpot, rate, p.tpot_ms, p.total_tok_s / m.gpus]);
+            let point = [tpot, rate, p.tpot_ms, p.total_tok_s / m.gpus];
+            if m.kind() == ServingKind::Aggregated {
+                for slice in [m.kind().word().to_string(), format!("{} {}", m.kind().word(), m.hardware)] {
+                    aggregated.entry(slice).or_default().entry(key.clone()).or_default().push(point);
+                }
+            }
+            groups.entry(key).or_default().push(point);
         }
     }
     let slices = lists
@@ -181,8 +190,11 @@ pub fn score(rows: &[Scored<'_>]) -> Score {
             (name, SliceErrors { tpot: errors(&tpot), ttft: errors(&ttft), output: errors(&output) })
         })
         .collect();
-    let decisions = LIMITS.iter().filter_map(|&l| decision(l, groups.values())).collect();
-    Score { rows: rows.len(), answered, refused, slices, decisions }
+    let decided = |groups: &BTreeMap<String, Vec<[f64; 4]>>| -> Vec<Decision> {
+        LIMITS.iter().filter_map(|&l| decision(l, groups.values())).collect()
+    };
+    let aggregated_decisions = aggregated.iter().map(|(slice, groups)| (slice.clone(), decided(groups))).collect();
+    Score { rows: rows.len(), answered, refused, slices, decisions: decided(&groups), aggregated_decisions }
 }
 
 /// Each point: measured TPOT, measured rate, predicted TPOT, predicted rate.

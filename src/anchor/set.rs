@@ -4,7 +4,7 @@ use super::artifact::{Artifact, Layout, LoadPoint};
 use super::case::sequence_limit;
 use super::confidence::{self, Confidence};
 use super::regime::RegimeSignature;
-use super::transport::{Observation, Place, Projected, Rule, transport};
+use super::transport::{Carrier, Observation, Place, Projected, Rule};
 use crate::config::{Deployment, Speculation};
 use crate::model::{KvFormat, Model};
 use crate::serve::{CompiledDeployment, Evaluation, Projector, Refusal};
@@ -96,6 +96,7 @@ pub struct AnchorSet {
     target: RegimeSignature,
     settings: Settings,
     workload: Workload,
+    epoch: String,
     /// Artifacts that are not used.
     pub left_out: Vec<LeftOut>,
     /// Discarded figures, a sentence each.
@@ -105,7 +106,7 @@ pub struct AnchorSet {
 /// The anchors that count for one layout.
 #[derive(Debug, Clone)]
 pub struct Chosen {
-    used: Vec<Observation>,
+    used: Carrier,
     layout: Layout,
 }
 
@@ -124,6 +125,7 @@ impl AnchorSet {
             },
             settings,
             workload: projector.workload.clone(),
+            epoch: projector.epoch.clone(),
             left_out: Vec::new(),
             warnings: Vec::new(),
         };
@@ -190,7 +192,7 @@ impl AnchorSet {
         } else {
             self.in_regime(&signature).map(|e| e.observation.clone()).collect()
         };
-        Chosen { used, layout: layout(deployment) }
+        Chosen { used: Carrier::new(self.settings.rule, used, &self.epoch), layout: layout(deployment) }
     }
 
     /// Figures with the chosen anchors applied; the compiled deployment names the datasheet's floor.
@@ -205,11 +207,10 @@ impl AnchorSet {
         if chosen.used.is_empty() {
             return *evaluation;
         }
-        let used: Vec<&Observation> = chosen.used.iter().collect();
         let floor = compiled.decode_floor_ms(concurrency, max_num_batched_tokens);
         let projected = projected(evaluation, self.workload.mean_osl(), floor);
         let place = Place { layout: chosen.layout, load: load(concurrency, &self.workload) };
-        anchored(evaluation, &projected, &transport(self.settings.rule, &used, &place, &projected))
+        anchored(evaluation, &projected, &chosen.used.transport(&place, &projected))
     }
 
     /// What the figures of a deployment at a load rest on.
@@ -361,6 +362,7 @@ fn observe(artifact: &Artifact, regime: &RegimeSignature, projector: &Projector)
         place: Place { layout: *l, load: *load },
         measured: super::artifact::Figures { ttft_ms, ttft_p50_ms, ..artifact.measured },
         projected: projected(&evaluation, own.workload.mean_osl(), floor),
+        epoch: own.epoch,
     })
 }
 

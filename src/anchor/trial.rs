@@ -4,7 +4,7 @@ use super::case::{Case, Prediction};
 use super::fidelity::fits;
 use super::measured::ServingKind;
 use super::score::{Errors, errors, relative};
-use super::transport::{Observation, Place, Projected, Rule, transport};
+use super::transport::{Carrier, Observation, Place, Projected, Rule};
 use crate::anchor::artifact::{Figures, Layout, LoadPoint};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ pub fn trials(
     let mut out = Vec::new();
     for &count in counts {
         // Without anchors every rule is the projection.
-        for &rule in if count == 0 { &Rule::ALL[1..] } else { &Rule::ALL[..] } {
+        for &rule in if count == 0 { &Rule::ALL[..1] } else { &Rule::ALL[..] } {
             let (mut tpot, mut output) = (Vec::new(), Vec::new());
             for draw in 0..draws {
                 let mut random = SplitMix(draw);
@@ -115,7 +115,13 @@ fn projected(case: &Case, p: &Prediction) -> Projected {
 
 fn observation(case: &Case, p: &Prediction) -> Observation {
     let measured = Figures { tpot_ms: case.point.tpot_ms, ..Figures::default() };
-    Observation { id: case.point.id.clone(), place: place(case), measured, projected: projected(case, p) }
+    Observation {
+        id: case.point.id.clone(),
+        place: place(case),
+        measured,
+        projected: projected(case, p),
+        epoch: case.regime.epoch.clone(),
+    }
 }
 
 /// A prediction with anchors applied.
@@ -123,8 +129,8 @@ fn carry(rule: Rule, anchors: &[&Observation], case: &Case, p: &Prediction) -> P
     let before = projected(case, p);
     // Two rows at one place are two runs: the second is scored as carried over, not as read back.
     let own = place(case);
-    let apart: Vec<&Observation> = anchors.iter().copied().filter(|a| a.place != own).collect();
-    let after = transport(rule, &apart, &own, &before);
+    let apart = anchors.iter().copied().filter(|a| a.place != own).cloned().collect();
+    let after = Carrier::new(rule, apart, &case.regime.epoch).transport(&own, &before);
     let rate = after.output_tok_s / before.output_tok_s;
     Prediction {
         ttft_ms: after.ttft_ms,

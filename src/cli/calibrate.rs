@@ -2,7 +2,7 @@
 
 use crate::anchor::case::Case;
 use crate::anchor::fidelity::{fits, prepare, sound};
-use crate::anchor::fit::{Weights, fit};
+use crate::anchor::fit::{Knowledge, Weights, fit};
 use crate::anchor::measured::{self, MeasuredPoint};
 use crate::anchor::profile::finished;
 use crate::anchor::residual_fit::residuals;
@@ -18,9 +18,12 @@ pub struct CalibrateArgs {
     /// CSV files of measured points, or folders of anchors.
     #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
     measured: Vec<PathBuf>,
-    /// Profile whose priors and scopes the fit starts from: a name or a file.
+    /// Profile that the fit starts from and keeps where the rows say nothing: a name or a file.
     #[arg(long, default_value = "public")]
     base: String,
+    /// Forget what the base was fitted to: its priors and scopes alone count, and the rows.
+    #[arg(long)]
+    fresh: bool,
     /// Only rows of this GPU.
     #[arg(long)]
     target: Option<String>,
@@ -38,8 +41,9 @@ pub const FEWEST_ROWS: usize = 4;
 /// What a reader of a written profile should know first.
 const HEADER: &str = "\
 # Serving constants, written by `inferasim calibrate`. Times in µs unless a name says ms. A factor multiplies the value in
-# its scope; no parameter depends on a model. `residuals`: what the physics leaves over for combinations of GPU, engine,
-# model, weight bits, variant and epoch that were measured, kept where leave-one-out says that it helps (after < before).
+# its scope; no parameter depends on a model. `residuals`: what the physics leaves over for combinations of GPU, engine and
+# model that were measured, kept where leave-one-out says that it helps (after < before). A node is a measured place: clients,
+# ranks, expert ranks, prompt and answer tokens, weight bits, way of serving, epoch, and its weight for TPOT and TTFT.
 ";
 
 /// Runs the command.
@@ -67,7 +71,8 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
             "A fit needs at least four rows with a TPOT of a known model on a known GPU",
         ));
     }
-    let fitted = fit(&base, &rows, Weights::default());
+    let knowledge = if args.fresh { Knowledge::Priors } else { Knowledge::Profile };
+    let fitted = fit(&base, &rows, Weights::default(), knowledge);
     println!("{} rows", rows.len());
     for u in &fitted.unknowns {
         let mark = if u.identified() { "" } else { "  not identified: the prior's" };
@@ -75,8 +80,9 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
     }
     let names = args.measured.iter().filter_map(|p| p.file_name()).map(|n| n.to_string_lossy());
     let source = names.collect::<Vec<_>>().join(" and ");
-    let mut profile = finished(&fitted, &rows, &source);
-    profile.residuals = residuals(&profile, &corrected);
+    let before = (!args.fresh).then_some(&base);
+    let mut profile = finished(&fitted, &rows, &source, before);
+    profile.residuals = residuals(&profile, &corrected, before.map_or(&[], |b| &b.residuals));
     println!("{} combinations of GPU, engine and model keep a correction", profile.residuals.len());
     let text = serde_yaml::to_string(&profile).map_err(|e| Error::input("calibration profile", e.to_string(), ""))?;
     std::fs::write(&args.out, format!("{HEADER}{text}"))

@@ -3,6 +3,7 @@
 //! A profile is a list of parameters; each has a value and factors for scopes it depends on (GPU family, engine, …),
 //! never for a model. Resolving it for one engine on one GPU gives plain [`Constants`].
 
+use super::residual::{Corrections, ResidualPoint};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -151,8 +152,8 @@ impl Regime {
     }
 
     /// The combination a residual correction belongs to.
-    pub fn residual_key(&self) -> String {
-        [&self.gpu, &self.engine, &self.model, &self.bits, &self.variant, &self.epoch].map(String::as_str).join("/")
+    pub fn combination(&self) -> String {
+        [&self.gpu, &self.engine, &self.model].map(String::as_str).join("/")
     }
 
     /// The key of a scope such as `gpu/engine`; `None` where the scope does not apply.
@@ -345,10 +346,11 @@ impl Calibration {
         })
     }
 
-    /// The correction of a combination that was measured, if one helps.
-    pub fn residual(&self, regime: &Regime) -> Option<&super::residual::Residual> {
-        let key = regime.residual_key();
-        self.residuals.iter().find(|r| r.key == key)
+    /// The corrections of a combination that was measured, where they help, at every load of a layout and lengths.
+    pub fn corrections(&self, regime: &Regime, at: &ResidualPoint) -> Option<Corrections> {
+        let key = regime.combination();
+        let found = self.residuals.iter().find(|r| r.key == key)?;
+        Some(found.along(&regime.bits, &regime.variant, &regime.epoch, at))
     }
 
     /// Reads a profile and checks that it names every constant once, with finite positive figures.

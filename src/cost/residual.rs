@@ -1,46 +1,163 @@
-//! What the physics leaves over for one model on one engine and GPU: a small log-linear correction learned from measured
-//! runs of just that combination, kept only where leaving each run out in turn showed that it helps.
+//! What the physics leaves over for one model on one engine and GPU: a smooth correction learned from measured runs of
+//! just that combination, kept only where leaving each run out in turn showed that it helps.
+//!
+//! The logarithm of measured over projected is taken for a Gaussian process over the logarithms of load and layout:
+//! near runs say more than far ones, and far from all of them the combination's mean remains. Other weight widths, ways
+//! of serving and software epochs of the combination say less than its own.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
-/// What a correction depends on.
+/// Where a run sits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResidualPoint {
     /// Requests in flight per instance.
     pub concurrency: f64,
     /// Ranks of an instance.
     pub ranks: f64,
+    /// Ranks that experts are spread over.
+    pub expert_ranks: f64,
     /// Nominal prompt length, tokens.
     pub isl: f64,
     /// Nominal answer length, tokens.
     pub osl: f64,
 }
 
-/// Terms of a correction: constant, and the logarithms of concurrency, ranks, prompt and answer length.
-pub const TERMS: usize = 5;
+/// Axes of a correction.
+pub const AXES: usize = 5;
+
+/// Lengths over which a correction stays alike, as logarithms: layouts differ sooner than loads. Chosen with the spreads
+/// below by leaving configurations of the public rows out.
+const LENGTHS: [f64; AXES] = [4.0, 2.0, 2.0, 4.0, 4.0];
 
 impl ResidualPoint {
-    /// The terms, centred on an ordinary run.
-    pub fn terms(&self) -> [f64; TERMS] {
-        let log = |value: f64, centre: f64| (value.max(1.0) / centre).ln();
-        [1.0, log(self.concurrency, 32.0), log(self.ranks, 4.0), log(self.isl, 1024.0), log(self.osl, 1024.0)]
+    /// Its place on the axes, in units of their lengths.
+    pub fn place(&self) -> [f64; AXES] {
+        let values = [self.concurrency, self.ranks, self.expert_ranks, self.isl, self.osl];
+        std::array::from_fn(|i| values[i].max(1.0).ln() / LENGTHS[i])
     }
 }
 
-/// A correction never leaves this range, whatever its terms say.
-const LIMIT: f64 = 0.5;
+/// How alike two places are: 1 at no distance, e⁻¹ one length apart.
+pub fn alike(a: &[f64; AXES], b: &[f64; AXES]) -> f64 {
+    (-a.iter().zip(b).map(|(x, y)| (x - y).abs()).sum::<f64>()).exp()
+}
 
-/// Log-linear correction of one figure.
+/// What a correction is taken for before any run: standard deviations of logarithms.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spreads {
+    /// Of the combination's mean.
+    pub offset: f64,
+    /// Around the mean, from place to place.
+    pub local: f64,
+    /// Of a run around the correction.
+    pub noise: f64,
+    /// A correction never leaves e^±limit.
+    pub limit: f64,
+}
+
+/// Spreads of TPOT.
+pub const TPOT: Spreads = Spreads { offset: 0.2, local: 0.3, noise: 0.05, limit: 1.5 };
+/// Spreads of mean TTFT.
+pub const TTFT: Spreads = Spreads { offset: 0.4, local: 0.4, noise: 0.2, limit: 1.0 };
+
+impl Spreads {
+    /// Covariance of two runs that are `alike` in place.
+    pub fn covariance(&self, alike: f64) -> f64 {
+        self.offset * self.offset + self.local * self.local * alike
+    }
+}
+
+/// How a run was served, apart from its load and layout.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Manner {
+    /// Width of the expert (or dense) weights: `16`, `8`, `4`.
+    pub bits: String,
+    /// `plain`, `speculative` …
+    pub variant: String,
+    /// `current` or `2025`.
+    pub epoch: String,
+}
+
+impl Manner {
+    /// Share of what a run of this manner says of one of the other: each difference takes it to e⁻¹.
+    pub fn share(&self, bits: &str, variant: &str, epoch: &str) -> f64 {
+        let differences = [self.bits != bits, self.variant != variant, self.epoch != epoch];
+        (-(differences.into_iter().filter(|d| *d).count() as f64)).exp()
+    }
+}
+
+/// A measured place with its weights in the corrections. Written as one line: clients, ranks, expert ranks, prompt and
+/// answer tokens, weight bits, variant, epoch, weight for TPOT, weight for TTFT.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Node {
+    /// Where.
+    pub point: ResidualPoint,
+    /// How.
+    pub manner: Manner,
+    /// Weights for TPOT and TTFT.
+    pub weights: [f64; 2],
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (p, m) = (&self.point, &self.manner);
+        write!(f, "{} {} {} {} {} ", p.concurrency, p.ranks, p.expert_ranks, p.isl, p.osl)?;
+        write!(f, "{} {} {} {} {}", m.bits, m.variant, m.epoch, self.weights[0], self.weights[1])
+    }
+}
+
+impl From<Node> for String {
+    fn from(node: Node) -> Self {
+        node.to_string()
+    }
+}
+
+impl TryFrom<String> for Node {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for Node {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let number = |i: usize| words[i].parse::<f64>().ok().filter(|v| v.is_finite());
+        let wrong = || {
+            format!(
+                "`{text}` is no measured place: write clients, ranks, expert ranks, prompt and answer tokens, weight bits, \
+                 variant, epoch, weight for TPOT and weight for TTFT"
+            )
+        };
+        if words.len() != 10 {
+            return Err(wrong());
+        }
+        let all: Option<Vec<f64>> = [0, 1, 2, 3, 4, 8, 9].into_iter().map(number).collect();
+        let [concurrency, ranks, expert_ranks, isl, osl, tpot, ttft] =
+            all.and_then(|v| <[f64; 7]>::try_from(v).ok()).ok_or_else(wrong)?;
+        Ok(Self {
+            point: ResidualPoint { concurrency, ranks, expert_ranks, isl, osl },
+            manner: Manner { bits: words[5].into(), variant: words[6].into(), epoch: words[7].into() },
+            weights: [tpot, ttft],
+        })
+    }
+}
+
+/// What a correction did to the runs it was learned from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Correction {
-    /// Coefficients of the terms.
-    pub coefficients: [f64; TERMS],
-    /// Mean absolute error of the rows before, %.
+pub struct Gain {
+    /// Mean absolute error of the runs before, %.
     pub before_pct: f64,
-    /// The same with each row predicted from the others, %.
+    /// The same with each run predicted from the others, %.
     pub after_pct: f64,
-    /// Rows.
+    /// Runs.
     pub points: u32,
 }
 
@@ -48,34 +165,82 @@ pub struct Correction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Residual {
-    /// `GPU/engine/model/bits/variant/epoch`, as [`super::Regime::residual_key`] spells it.
+    /// `GPU/engine/model`, as [`super::Regime::combination`] spells it.
     pub key: String,
-    /// Smallest value of each term among the rows; beyond it the correction stays as it is there.
-    pub low: [f64; TERMS],
-    /// Largest value of each term among the rows.
-    pub high: [f64; TERMS],
-    /// Correction of TPOT.
+    /// What correcting TPOT gains; `None` where it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tpot: Option<Correction>,
-    /// Correction of mean TTFT.
+    pub tpot: Option<Gain>,
+    /// What correcting mean TTFT gains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttft: Option<Correction>,
+    pub ttft: Option<Gain>,
+    /// Measured places.
+    pub nodes: Vec<Node>,
 }
 
 impl Residual {
-    /// Factors on TPOT and TTFT.
-    pub fn factors(&self, point: &ResidualPoint) -> (f64, f64) {
-        let mut terms = point.terms();
-        for ((term, low), high) in terms.iter_mut().zip(&self.low).zip(&self.high) {
-            *term = term.clamp(*low, *high);
+    /// The corrections of one manner of serving at every load of a layout and lengths; the load of `at` does not matter.
+    pub fn along(&self, bits: &str, variant: &str, epoch: &str, at: &ResidualPoint) -> Corrections {
+        let here = at.place();
+        let mut out = Corrections::default();
+        let mut knots: Vec<(f64, [f64; 2])> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let share = node.manner.share(bits, variant, epoch);
+            let place = node.point.place();
+            let weights = node.weights.map(|w| w * share);
+            for ((offset, spreads), weight) in out.offset.iter_mut().zip([TPOT, TTFT]).zip(weights) {
+                *offset += spreads.offset * spreads.offset * weight;
+            }
+            // The distance is a sum over axes, so its part on the load's axis stands apart.
+            let beside = alike(&place, &[place[0], here[1], here[2], here[3], here[4]]);
+            knots.push((place[0], weights.map(|w| w * beside)));
         }
-        let factor = |correction: &Option<Correction>| {
-            correction.as_ref().map_or(1.0, |c| {
-                let log: f64 = c.coefficients.iter().zip(&terms).map(|(a, b)| a * b).sum();
-                log.clamp(-LIMIT, LIMIT).exp()
-            })
+        knots.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // e^(−|x − c|) is e^(−x) e^c above the knot and e^x e^(−c) below it: sums of both answer for any load.
+        let mut below = [0.0; 2];
+        let mut above = [0.0; 2];
+        out.below.push(below);
+        for (at, weights) in &knots {
+            below = std::array::from_fn(|i| below[i] + weights[i] * at.exp());
+            out.below.push(below);
+        }
+        out.above.push(above);
+        for (at, weights) in knots.iter().rev() {
+            above = std::array::from_fn(|i| above[i] + weights[i] * (-at).exp());
+            out.above.push(above);
+        }
+        out.above.reverse();
+        out.knots = knots.into_iter().map(|(at, _)| at).collect();
+        out
+    }
+}
+
+/// Corrections of one combination, manner of serving, layout and lengths, over the load.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Corrections {
+    offset: [f64; 2],
+    /// Loads of the measured places on their axis, ascending.
+    knots: Vec<f64>,
+    /// Σ weight · e^knot over the first n knots.
+    below: Vec<[f64; 2]>,
+    /// Σ weight · e^−knot over all but the first n knots.
+    above: Vec<[f64; 2]>,
+}
+
+impl Corrections {
+    /// Factors on TPOT and TTFT with so many requests in flight per instance.
+    pub fn factors(&self, concurrency: f64) -> (f64, f64) {
+        let x = concurrency.max(1.0).ln() / LENGTHS[0];
+        let at = self.knots.partition_point(|knot| *knot <= x);
+        let (rising, falling) = (x.exp(), (-x).exp());
+        let local = |i: usize| {
+            let sum = |sums: &[[f64; 2]]| sums.get(at).map_or(0.0, |s| s[i]);
+            falling * sum(&self.below) + rising * sum(&self.above)
         };
-        (factor(&self.tpot), factor(&self.ttft))
+        let factor = |spreads: &Spreads, i: usize| {
+            let log = self.offset[i] + spreads.local * spreads.local * local(i);
+            log.clamp(-spreads.limit, spreads.limit).exp()
+        };
+        (factor(&TPOT, 0), factor(&TTFT, 1))
     }
 }
 
@@ -83,16 +248,69 @@ impl Residual {
 mod tests {
     use super::*;
 
+    fn at(concurrency: f64) -> ResidualPoint {
+        ResidualPoint { concurrency, ranks: 4.0, expert_ranks: 1.0, isl: 1024.0, osl: 1024.0 }
+    }
+
+    fn node(weight: f64) -> Node {
+        let manner = Manner { bits: "8".into(), variant: "plain".into(), epoch: "current".into() };
+        Node { point: at(16.0), manner, weights: [weight, 0.0] }
+    }
+
+    fn factors(residual: &Residual, bits: &str, point: &ResidualPoint) -> (f64, f64) {
+        residual.along(bits, "plain", "current", point).factors(point.concurrency)
+    }
+
     #[test]
-    fn a_correction_holds_its_edge_value_outside_the_rows_it_was_learned_on() {
-        let correction =
-            Correction { coefficients: [0.1, 0.05, 0.0, 0.0, 0.0], before_pct: 9.0, after_pct: 5.0, points: 8 };
-        let at = |concurrency| ResidualPoint { concurrency, ranks: 4.0, isl: 1024.0, osl: 1024.0 };
-        let (low, high) = (at(4.0).terms(), at(64.0).terms());
-        let residual = Residual { key: "k".into(), low, high, tpot: Some(correction), ttft: None };
-        let expected = (0.1 + 0.05 * (64.0f64 / 32.0).ln()).exp();
-        assert!((residual.factors(&at(64.0)).0 - expected).abs() < 1e-12);
-        assert_eq!(residual.factors(&at(64.0)), residual.factors(&at(4096.0)));
-        assert_eq!(residual.factors(&at(64.0)).1, 1.0);
+    fn one_run_corrects_its_own_place_most_and_far_ones_by_the_mean() {
+        // One run 20 % slow: weight = 0.2 / (offset² + local² + noise²), as the one-dimensional solution has it.
+        let weight = 0.2 / (0.04 + 0.09 + 0.0025);
+        let residual = Residual { key: "k".into(), tpot: None, ttft: None, nodes: vec![node(weight)] };
+        let log = |point: &ResidualPoint| factors(&residual, "8", point).0.ln();
+        assert!((log(&at(16.0)) - 0.2 * 0.13 / 0.1325).abs() < 1e-12);
+        // One length away on the load's or the prompt's axis the local part is e⁻¹ of itself.
+        let away = weight * (0.04 + 0.09 * (-1f64).exp());
+        assert!((log(&at(16.0 * 4f64.exp())) - away).abs() < 1e-12);
+        assert!((log(&ResidualPoint { isl: 1024.0 * (-4f64).exp(), ..at(16.0) }) - away).abs() < 1e-12);
+        assert_eq!(factors(&residual, "8", &at(16.0)).1, 1.0);
+        // Another weight width hears e⁻¹ of it.
+        let other = factors(&residual, "4", &at(16.0)).0.ln();
+        assert!((other - log(&at(16.0)) * (-1f64).exp()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn sums_over_knots_are_the_sum_over_runs() {
+        let mut nodes = Vec::new();
+        for (i, weight) in [3.0, -1.0, 2.0, 0.5].into_iter().enumerate() {
+            let point = ResidualPoint { isl: 512.0 * (i + 1) as f64, ..at(f64::from(8u32 << i)) };
+            nodes.push(Node { point, weights: [weight, 0.3 * weight], ..node(0.0) });
+        }
+        let residual = Residual { key: "k".into(), tpot: None, ttft: None, nodes };
+        for concurrency in [1.0, 8.0, 13.0, 32.0, 500.0] {
+            let place = at(concurrency).place();
+            let log = |spreads: &Spreads, i: usize| -> f64 {
+                let sum = |n: &Node| n.weights[i] * spreads.covariance(alike(&n.point.place(), &place));
+                residual.nodes.iter().map(sum).sum::<f64>().clamp(-spreads.limit, spreads.limit)
+            };
+            let (tpot, ttft) = factors(&residual, "8", &at(concurrency));
+            assert!((tpot.ln() - log(&TPOT, 0)).abs() < 1e-12 && (ttft.ln() - log(&TTFT, 1)).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_correction_stays_within_its_limit() {
+        let residual = Residual { key: "k".into(), tpot: None, ttft: None, nodes: vec![node(1e3)] };
+        let factor = factors(&residual, "8", &at(16.0)).0;
+        assert!((factor.ln() - TPOT.limit).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_node_is_one_line() {
+        let node = node(12.5);
+        let text = node.to_string();
+        assert_eq!(text, "16 4 1 1024 1024 8 plain current 12.5 0");
+        assert_eq!(text.parse::<Node>().unwrap(), node);
+        assert!("16 4 1".parse::<Node>().unwrap_err().contains("expert ranks"));
+        assert!("16 4 1 1024 1024 8 plain current NaN 0".parse::<Node>().is_err());
     }
 }

@@ -4,7 +4,8 @@ use super::open_loop;
 use super::plots::parity::Parity;
 use super::plots::{png, svg};
 use crate::anchor::open_loop::OpenLoop;
-use crate::anchor::score::{Errors, Score, Scored, SliceErrors, errors};
+use crate::anchor::score::{Decision, Errors, Score, Scored, SliceErrors, errors};
+use crate::anchor::shares::shares;
 use crate::anchor::trial::Trial;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -127,6 +128,7 @@ fn page(about: &About, scores: &Scores<'_>, rows: &[Scored<'_>], trials: &[Trial
     slices(&mut out, "By model", score, |n| n.starts_with("model "));
     slices(&mut out, "By concurrency", score, |n| n.starts_with("agg C "));
     decisions(&mut out, "The decision", score);
+    levels(&mut out, rows);
     known(&mut out, scores.known);
     refusals(&mut out, score);
     anchors(&mut out, trials);
@@ -195,14 +197,47 @@ fn decisions(out: &mut String, title: &str, score: &Score) {
         "## {title}\n\nIn each group of GPU, model, engine, precision and lengths with at least four measured points: \
          \"the most tok/s per GPU with TPOT under a limit\". Broken: the choice exceeds the limit by more than 5 %. Optimum: \
          within 2 % of the best measured one. Regret: what a kept promise falls short by. Silent: nothing offered though \
-         something keeps the limit.\n\n| limit | cases | broken | optimum | regret | silent |\n|---|---|---|---|---|---|"
+         something keeps the limit. Aggregated rows without speculation, then all rows.\n\n\
+         | rows | limit | cases | broken | optimum | regret | silent |\n|---|---|---|---|---|---|---|"
     );
-    for d in &score.decisions {
-        let _ = writeln!(
-            out,
-            "| {} ms | {} | {:.0} % | {:.0} % | {:.1} % | {:.0} % |",
-            d.limit_ms, d.cases, d.broken, d.optimum, d.regret, d.silent
-        );
+    let slices = score.aggregated_decisions.iter().filter(|(_, d)| d.iter().any(|d| d.cases >= DECISION_CASES));
+    let named = slices.map(|(name, d)| (if name == "agg" { "all GPUs" } else { name.trim_start_matches("agg ") }, d));
+    for (name, table) in named.chain([("all rows", &score.decisions)]) {
+        for d in table {
+            decision(out, name, d);
+        }
+    }
+    out.push('\n');
+}
+
+/// A GPU with fewer cases has no decision table of its own.
+const DECISION_CASES: usize = 20;
+
+fn decision(out: &mut String, rows: &str, d: &Decision) {
+    let _ = writeln!(
+        out,
+        "| {rows} | {} ms | {} | {:.1} % | {:.1} % | {:.1} % | {:.1} % |",
+        d.limit_ms, d.cases, d.broken, d.optimum, d.regret, d.silent
+    );
+}
+
+/// How much of the error a constant per combination could take away.
+fn levels(out: &mut String, rows: &[Scored<'_>]) {
+    let found = shares(rows);
+    if found.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "## Where the error sits\n\nTPOT of the rows above, as predicted and with the mean error of each combination of GPU, \
+         engine and model taken out: what a perfect constant per combination would leave. The rest is shape over load, \
+         layout and precision, and versions. Between: standard deviation of the combinations' mean errors.\n\n\
+         | rows | predicted | without each combination's mean | between |\n|---|---|---|---|"
+    );
+    for s in found.iter().filter(|s| s.predicted.n >= 20) {
+        let name = if s.slice == "agg" { "all GPUs" } else { s.slice.trim_start_matches("agg ") };
+        let (predicted, levelled) = (cell(Some(s.predicted)), cell(Some(s.levelled)));
+        let _ = writeln!(out, "| {name} | {predicted} | {levelled} | {:.0} % |", 100.0 * s.between);
     }
     out.push('\n');
 }

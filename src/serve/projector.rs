@@ -5,7 +5,7 @@ use super::disaggregated::{NETWORK_SHARE, PoolFigures, PooledLoop, Pools, pooled
 use super::evaluation::{Bound, Breakdown, Evaluation, Refusal};
 use super::metrics::ServingMetrics;
 use crate::config::Deployment;
-use crate::cost::residual::{Residual, ResidualPoint};
+use crate::cost::residual::{Corrections, ResidualPoint};
 use crate::cost::{Calibration, Constants, DecodeWork, OpTables, PrefillWork, Regime, Silicon, StepCost, lower};
 use crate::memory::{MemoryModel, MemoryPlan};
 use crate::model::{Architecture, Checkpoint, Ffn, Formats, Mixer, Model};
@@ -116,7 +116,14 @@ impl Projector {
         }
         let regime = self.regime(deployment, checkpoint);
         let constants = self.calibration.resolve(&regime);
-        let residual = self.calibration.residual(&regime).cloned();
+        let at = ResidualPoint {
+            concurrency: 1.0,
+            ranks: f64::from(deployment.tp * deployment.pp),
+            expert_ranks: f64::from(deployment.ep),
+            isl: f64::from(self.workload.isl),
+            osl: f64::from(self.workload.osl),
+        };
+        let corrections = self.calibration.corrections(&regime, &at);
         let architecture = &self.model.architecture;
         let (target, family, imbalance) = (&self.target, self.settings.family, self.workload.expert_imbalance);
         let ops = lower(architecture, &checkpoint.formats, target, family, &self.tables, deployment, imbalance);
@@ -130,7 +137,7 @@ impl Projector {
             step,
             memory,
             price,
-            residual,
+            corrections,
             pools,
             workload: self.workload.clone(),
             deployment: deployment.clone(),
@@ -214,7 +221,7 @@ pub struct CompiledDeployment {
     /// US dollars per GPU and hour.
     pub price: Option<f64>,
     /// What measured runs of this combination leave over.
-    pub residual: Option<Residual>,
+    pub corrections: Option<Corrections>,
     /// The prefill pool, where prompts have one of their own.
     pub pools: Option<Pools>,
     workload: Workload,
@@ -318,13 +325,7 @@ impl CompiledDeployment {
 
     /// Factors on TPOT and TTFT that measured runs of this combination leave over; 1 where there are none.
     pub fn corrections(&self, load: &Load) -> (f64, f64) {
-        let point = ResidualPoint {
-            concurrency: load.clients,
-            ranks: f64::from(self.deployment.tp * self.deployment.pp),
-            isl: f64::from(self.workload.isl),
-            osl: f64::from(self.workload.osl),
-        };
-        self.residual.as_ref().map_or((1.0, 1.0), |r| r.factors(&point))
+        self.corrections.as_ref().map_or((1.0, 1.0), |c| c.factors(load.clients))
     }
 
     /// Least TPOT by the datasheet at a load, ms: a step's bytes over bandwidth or flops over peak, every draft accepted.

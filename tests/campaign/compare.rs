@@ -101,9 +101,41 @@ fn the_next_search_it_prints_stands_on_the_runs() {
     );
     let found: Value = serde_json::from_slice(&inferasim(&words).assert().code(1).get_output().stdout).unwrap();
     assert_eq!(found["anchors"], 1);
+    assert_eq!(found["calibrate"], Value::Null, "one run is too few for a fit");
     let next = found["next"].as_str().unwrap().strip_prefix("inferasim-tune ").unwrap().to_string();
     let second = tune(&next);
     assert!(second.contains("anchors: TPOT and throughput") && second.contains("anchors: TTFT"), "{next}\n{second}");
+
+    // With runs at more loads the comparison offers a fit, and a search takes its profile.
+    let store = folder.path().join("anchors");
+    more_loads(&store);
+    let found: Value = serde_json::from_slice(&inferasim(&words).assert().code(1).get_output().stdout).unwrap();
+    let offered = found["calibrate"].as_str().unwrap().strip_prefix("inferasim ").unwrap().to_string();
+    assert!(offered.starts_with("calibrate --measured ") && offered.ends_with("--out calibration.yaml"), "{offered}");
+    let mut fit = inferasim(&offered);
+    let fit = fit.current_dir(folder.path()).assert().code(0);
+    let said = String::from_utf8(fit.get_output().stdout.clone()).unwrap();
+    assert!(said.starts_with("4 rows"), "{said}");
+    let third = tune("--target mi355x --space quick --isl 100 --osl 8 --calibration calibration.yaml --no-report");
+    // 143 public runs of vLLM on MI355X, and these.
+    assert!(third.contains("fitted on 147 runs"), "{third}");
+}
+
+/// The one anchor of a store at three higher loads, its figures in agreement with each other.
+fn more_loads(store: &Path) {
+    let file = std::fs::read_dir(store).unwrap().next().unwrap().unwrap().path();
+    let anchor = read_json(&file);
+    let clients = anchor["load"]["concurrency"].as_u64().unwrap();
+    for factor in [2, 4, 8] {
+        let mut other = anchor.clone();
+        let tpot = anchor["measured"]["tpot_ms"].as_f64().unwrap() * (1.0 + 0.05 * factor as f64);
+        let latency = anchor["measured"]["ttft_ms"].as_f64().unwrap() + 7.0 * tpot;
+        other["id"] = json!(format!("more-{factor}"));
+        other["load"]["concurrency"] = json!(factor * clients);
+        other["measured"]["tpot_ms"] = json!(tpot);
+        other["measured"]["output_tok_s"] = json!((factor * clients * 8) as f64 / latency * 1e3);
+        std::fs::write(store.join(format!("more-{factor}.json")), other.to_string()).unwrap();
+    }
 }
 
 fn words_of_text(out: &Path) -> String {

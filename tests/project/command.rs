@@ -135,7 +135,7 @@ fn what_does_not_fit_says_which_line_binds_and_what_helps() {
 
 #[test]
 fn the_change_offered_for_a_broken_limit_keeps_it() {
-    let broken = format!("{ASKED} --slo tpot_ms=4");
+    let broken = format!("{ASKED} --slo tpot_ms=5");
     let p = json(&broken, 3);
     let change = p["broken"][0]["change"].as_str().unwrap();
     let concurrency = change.split("concurrency ").nth(1).expect(change);

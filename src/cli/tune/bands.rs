@@ -28,18 +28,30 @@ pub struct Bands {
     pub origin: String,
 }
 
-/// 80 % of |ln(predicted / measured)| by how far the calibration vouches for a figure: TPOT, TTFT, output rate.
-///
-/// Calibrated and neighbouring: the public runs of docs/fidelity.md, scored with the profile fitted on them, and with
-/// one refitted without each row's GPU, engine and model. Uncalibrated: assumed, twice the neighbouring ones.
-const SPREADS: [(CalibrationLevel, [f64; 3]); 3] = [
-    (CalibrationLevel::Calibrated, [0.09, 0.27, 0.11]),
-    (CalibrationLevel::Neighbour, [0.28, 0.52, 0.31]),
-    (CalibrationLevel::Uncalibrated, [0.56, 1.04, 0.62]),
-];
+/// 80 % of |ln(predicted / measured)| of TPOT, TTFT and output rate on the public runs of docs/fidelity.md.
+struct Spreads {
+    /// Each configuration left out of the profile, the rest of its GPU, engine and model known.
+    calibrated: [f64; 3],
+    /// Each GPU, engine and model left out.
+    neighbour: [f64; 3],
+}
 
-fn spread(level: CalibrationLevel) -> [f64; 3] {
-    SPREADS.iter().find(|s| s.0 == level).map_or(SPREADS[2].1, |s| s.1)
+const PLAIN: Spreads = Spreads { calibrated: [0.07, 0.28, 0.11], neighbour: [0.19, 0.44, 0.23] };
+const SPECULATIVE: Spreads = Spreads { calibrated: [0.12, 0.37, 0.12], neighbour: [0.30, 0.54, 0.28] };
+const POOLED: Spreads = Spreads { calibrated: [0.22, 1.08, 0.26], neighbour: [0.41, 1.27, 0.43] };
+
+fn spread(level: CalibrationLevel, deployment: &Deployment) -> [f64; 3] {
+    let spreads = match (deployment.prefill.is_some(), deployment.speculation.is_some()) {
+        (true, _) => POOLED,
+        (false, true) => SPECULATIVE,
+        (false, false) => PLAIN,
+    };
+    match level {
+        CalibrationLevel::Calibrated => spreads.calibrated,
+        CalibrationLevel::Neighbour => spreads.neighbour,
+        // Assumed.
+        CalibrationLevel::Uncalibrated => spreads.neighbour.map(|s| 2.0 * s),
+    }
 }
 
 /// The bands of one deployment.
@@ -51,9 +63,9 @@ pub fn bands(inputs: &Inputs, evaluator: &AnchoredProjector<'_>, deployment: &De
     let level = |at: usize| statements.get(at).map_or(CalibrationLevel::Uncalibrated, |s| s.level);
     let (decode, prefill) = (level(0), level(1));
     let mut bands = Bands {
-        tpot: spread(decode)[0],
-        ttft: spread(prefill)[1],
-        rate: spread(decode)[2],
+        tpot: spread(decode, deployment)[0],
+        ttft: spread(prefill, deployment)[1],
+        rate: spread(decode, deployment)[2],
         origin: match decode {
             CalibrationLevel::Calibrated => "public runs of this engine, GPU and model".to_string(),
             CalibrationLevel::Neighbour => "public runs of other engines, GPUs, models or loads".to_string(),

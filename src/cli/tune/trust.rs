@@ -4,6 +4,7 @@ use crate::catalog::{self, Kind};
 use crate::config::Deployment;
 use crate::cost::Calibration;
 use crate::cost::calibration::Support;
+use crate::cost::residual::{Gain, Residual};
 use crate::report::record::{CalibrationLevel, CalibrationStatement};
 use crate::target::{GpuFamily, Target};
 
@@ -11,12 +12,41 @@ use crate::target::{GpuFamily, Target};
 type Points = fn(&Support) -> u32;
 /// Which models those rows measured.
 type Models = fn(&Support) -> &[String];
+/// What correcting the figure gains.
+type Corrected = fn(&Residual) -> Option<&Gain>;
 
 /// One statement for TPOT (and the throughput that follows from it), one for TTFT.
 pub fn statements(calibration: &Calibration, target: &Target, engine: &str, model: &str) -> Vec<CalibrationStatement> {
-    let figures: [(&str, Points, Models); 2] =
-        [("TPOT and throughput", |s| s.tpot_points, |s| &s.models), ("TTFT", |s| s.ttft_points, |s| &s.ttft_models)];
-    figures.map(|figure| statement(calibration, target, engine, model, figure)).to_vec()
+    let figures: [(&str, Points, Models, Corrected); 2] = [
+        ("TPOT and throughput", |s| s.tpot_points, |s| &s.models, |r| r.tpot.as_ref()),
+        ("TTFT", |s| s.ttft_points, |s| &s.ttft_models, |r| r.ttft.as_ref()),
+    ];
+    figures
+        .map(|(figure, points, models, corrected)| {
+            let mut statement = statement(calibration, target, engine, model, (figure, points, models));
+            if statement.level == CalibrationLevel::Calibrated {
+                statement.text += &correction(calibration, target, engine, model, corrected);
+            }
+            statement
+        })
+        .to_vec()
+}
+
+/// What its own runs correct, with the error of leaving each out, or that they do not.
+fn correction(calibration: &Calibration, target: &Target, engine: &str, model: &str, corrected: Corrected) -> String {
+    let found = calibration.residuals.iter().find(|r| {
+        let mut parts = r.key.split('/');
+        parts.next().is_some_and(|gpu| same_gpu(gpu, &target.gpu.name))
+            && parts.next() == Some(engine)
+            && parts.next() == Some(model)
+    });
+    match found.and_then(corrected) {
+        Some(gain) => format!(
+            "; corrected by {} runs of this model, error {} % where each is left out ({} % uncorrected)",
+            gain.points, gain.after_pct, gain.before_pct
+        ),
+        None => "; no correction by runs of this model: none helps".to_string(),
+    }
 }
 
 fn statement(

@@ -1,15 +1,19 @@
 //! `inferasim workload compare`: the projection of a probed target against runs on the same device.
 
+use super::Timing;
 use clap::Args;
 
 /// Project the decoder on a probed target, run it on the same device, and compare
 ///
-/// Exit codes: 0 every figure is within the limit, 1 one is not, 2 an error in input.
+/// Without --target the device is probed in turn with the runs, a round of each, so that what other work takes from it
+/// counts on both sides. Exit codes: 0 every figure is within the limit, 1 one is not, 2 an error in input.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Target that `inferasim workload probe` wrote for this device
-    #[arg(long, value_name = "FILE")]
-    target: String,
+    /// Target that `inferasim workload probe` wrote for this device [default: probe it in turn with the runs]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["threads", "clock"])]
+    target: Option<String>,
+    #[command(flatten)]
+    timing: Timing,
     /// Configuration or triage recipe, YAML; its model is compared [default: a small decoder]
     #[arg(long, value_name = "FILE")]
     recipe: Option<String>,
@@ -54,10 +58,12 @@ mod built {
     use crate::inference::config::Request;
     use crate::inference::device::{self, Use};
     use crate::inference::latency::median;
+    use crate::inference::samples::Samples;
     use crate::inference::session::Rounds;
-    use crate::inference::target_file::engine_profile;
+    use crate::inference::target_file::{Facts, engine_profile, target_of};
     use crate::inference::{Clock, Config, Device, Dtype, Mode, preset, triage::document};
     use crate::serve::Projector;
+    use crate::source::{Origin, Sourced};
     use crate::target::{EngineProfile, Kernels, Target};
     use crate::{Error, Result, yaml};
     use serde::Serialize;
@@ -74,28 +80,38 @@ mod built {
         error_pct: f64,
     }
 
+    /// What a comparison runs and projects on.
+    struct Setup {
+        config: Config,
+        usage: Use,
+        /// A probed target; `None` where the device is probed in turn with the runs.
+        target: Option<Target>,
+    }
+
     /// Projects, runs, prints.
     pub fn run(arguments: &Arguments) -> Result<u8> {
-        let target = Target::load(&arguments.target)?;
-        let Some(kernels) = target.kernels.clone() else {
-            return Err(Error::input(
-                &arguments.target,
-                "holds no timings of a device of its own",
-                "Give a file that `inferasim workload probe` wrote",
-            ));
+        let Setup { config, usage, target } = match &arguments.target {
+            Some(file) => on_target(arguments, file)?,
+            None => Setup {
+                config: Config { mode: Mode::OfflineBatch, ..recipe(arguments)? },
+                usage: Use { threads: arguments.timing.threads.map(usize::from), clock: arguments.timing.clock },
+                target: None,
+            },
         };
-        let config = config(arguments, &kernels)?;
-        let step = step_cost(&config, &target)?;
-        let usage = Use {
-            threads: kernels.threads.map(|t| t as usize),
-            clock: if kernels.clock == Clock::Cpu.word() { Clock::Cpu } else { Clock::Wall },
-        };
-        let shapes: Vec<Config> = arguments.shapes.iter().map(|shape| shaped(&config, *shape)).collect();
+        let configs: Vec<Config> = arguments.shapes.iter().map(|shape| shaped(&config, *shape)).collect();
         let rounds = usize::from(arguments.rounds);
         let said = move |round: usize| eprintln!("round {round} of {rounds}");
-        let measured = device::run(config.device, usage, Rounds { configs: shapes, rounds, said })?;
+        let measured = device::run(config.device, usage, Rounds { configs, rounds, probes: target.is_none(), said })?;
+        let target = match (target, &measured.samples) {
+            (Some(target), _) => target,
+            (None, Some(samples)) => probed(samples)?,
+            (None, None) => return Err(Error::input("--shapes", "no shape", "Give at least one")),
+        };
+        let kernels = kernels_of(&target, "this device")?;
+        let config = Config { device: Device::of_name(&kernels.device), ..config };
+        let step = step_cost(&config, &target)?;
         let mut rows = Vec::new();
-        for ([batch, prompt, tokens], times) in arguments.shapes.iter().zip(measured) {
+        for ([batch, prompt, tokens], times) in arguments.shapes.iter().zip(measured.times) {
             let context = *prompt as f64 + *tokens as f64 / 2.0;
             let prefill = step.prefill_batch(*batch as f64, *prompt as f64);
             let decode = step.decode(*batch as f64, context, 1.0).total();
@@ -115,15 +131,32 @@ mod built {
             }
         }
         let within = rows.iter().all(|row| row.error_pct.abs() <= arguments.within);
-        print(arguments, &kernels, &config, &rows, within)?;
+        print(arguments, kernels, &config, &rows, within)?;
         Ok(if within { exit::ANSWER } else { exit::DIFFERS })
     }
 
-    fn config(arguments: &Arguments, kernels: &Kernels) -> Result<Config> {
-        let mut config = match &arguments.recipe {
-            Some(path) => document::config_of(&document::open(path)?)?,
-            None => Config::default(),
-        };
+    fn recipe(arguments: &Arguments) -> Result<Config> {
+        match &arguments.recipe {
+            Some(path) => document::config_of(&document::open(path)?),
+            None => Ok(Config::default()),
+        }
+    }
+
+    fn kernels_of<'a>(target: &'a Target, name: &str) -> Result<&'a Kernels> {
+        target.kernels.as_ref().ok_or_else(|| {
+            Error::input(
+                name,
+                "holds no timings of a device of its own",
+                "Give a file that `inferasim workload probe` wrote, or leave --target out",
+            )
+        })
+    }
+
+    /// A target that was probed before: its device, format, threads and clock are run with.
+    fn on_target(arguments: &Arguments, file: &str) -> Result<Setup> {
+        let target = Target::load(file)?;
+        let kernels = kernels_of(&target, file)?;
+        let mut config = recipe(arguments)?;
         let probed = Dtype::of_word(&kernels.dtype).unwrap_or(config.dtype);
         let held = |dtype: Dtype| dtype.held_on(&kernels.device);
         if arguments.recipe.is_some() && held(config.dtype) != held(probed) {
@@ -138,7 +171,26 @@ mod built {
         }
         config.device = Device::of_name(&kernels.device);
         config.mode = Mode::OfflineBatch;
-        Ok(config)
+        let usage = Use {
+            threads: kernels.threads.map(|t| t as usize),
+            clock: if kernels.clock == Clock::Cpu.word() { Clock::Cpu } else { Clock::Wall },
+        };
+        Ok(Setup { config, usage, target: Some(target) })
+    }
+
+    /// Timings of this very comparison as a target.
+    fn probed(samples: &Samples) -> Result<Target> {
+        let memory_gib = Sourced { value: 1.0, origin: Origin::Assumed, source: "no latency depends on it".into() };
+        target_of(
+            samples,
+            &Facts {
+                name: "local".into(),
+                memory_gib,
+                engine: "local".into(),
+                model: "local".into(),
+                date: crate::report::time::utc_now().chars().take(10).collect(),
+            },
+        )
     }
 
     fn shaped(config: &Config, [batch_size, prompt_len, generate_tokens]: [usize; 3]) -> Config {
@@ -181,7 +233,8 @@ mod built {
                 "within_pct": arguments.within, "worst_pct": worst, "passed": within, "rows": rows,
             }));
         }
-        println!("{}", kernels.probed);
+        let turns = if arguments.target.is_none() { ", in turn with the runs" } else { "" };
+        println!("{}{turns}", kernels.probed);
         println!(
             "{:<16} {:<8} {:>14} {:>14} {:>9}",
             "batch x prompt x G", "", "projected, ms", "measured, ms", "error"

@@ -57,9 +57,28 @@ impl<F: Fn(usize) + Send> Task for Probe<F> {
     type Output = Samples;
 
     fn run<B: Backend>(self, place: &Place<B>) -> Result<Samples> {
-        let held = place.held(self.dtype);
+        let mut kernels = Kernels::new(place, self.dtype);
+        kernels.round(place, false)?;
+        for round in 1..=self.rounds {
+            kernels.round(place, true)?;
+            (self.said)(round);
+        }
+        kernels.samples(place)
+    }
+}
+
+/// Every timed shape with its operands.
+pub struct Kernels<B: Backend> {
+    dtype: Dtype,
+    cold: usize,
+    jobs: Vec<Job<B>>,
+}
+
+impl<B: Backend> Kernels<B> {
+    /// Makes the operands.
+    pub fn new(place: &Place<B>, dtype: Dtype) -> Self {
         let cold = cold_bytes(&place.name);
-        let operands = Operands { place, held, cold };
+        let operands = Operands { place, held: place.held(dtype), cold };
         let mut jobs: Vec<Job<B>> = vec![operands.copy()];
         for (n, k) in MATRICES {
             jobs.extend(operands.gemm(*n, *k));
@@ -70,19 +89,29 @@ impl<F: Fn(usize) + Send> Task for Probe<F> {
         for shape in SMALL {
             jobs.extend(operands.small(*shape));
         }
-        for round in 0..=self.rounds {
-            for job in &mut jobs {
-                let us = job.time(place)?;
-                // The first round warms up.
-                if round > 0 {
-                    job.us.push(us);
-                }
-            }
-            if round > 0 {
-                (self.said)(round);
+        Self { dtype, cold, jobs }
+    }
+
+    /// Times every shape once; `counts` is false for a round that only warms up.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn round(&mut self, place: &Place<B>, counts: bool) -> Result<()> {
+        for job in &mut self.jobs {
+            let us = job.time(place)?;
+            if counts {
+                job.us.push(us);
             }
         }
-        gather(&jobs, place, self.dtype, cold)
+        Ok(())
+    }
+
+    /// Medians over the rounds.
+    ///
+    /// # Errors
+    /// A shape took no measurable time.
+    pub fn samples(&self, place: &Place<B>) -> Result<Samples> {
+        gather(&self.jobs, place, self.dtype, self.cold)
     }
 }
 

@@ -9,8 +9,10 @@ mod tests;
 use super::config::{Config, Mode};
 use super::device::{Place, Task};
 use super::network::Network;
+use super::probe::Kernels;
 use super::random::Stream;
 use super::result::{Metrics, WorkloadResult};
+use super::samples::Samples;
 use crate::Result;
 use burn_tensor::backend::Backend;
 use observe::Observer;
@@ -37,8 +39,19 @@ pub struct Rounds<F> {
     pub configs: Vec<Config>,
     /// Measured rounds, after one that warms up.
     pub rounds: usize,
+    /// Time the device's kernels too, in turn with the batches.
+    pub probes: bool,
     /// Hears of each round that ends.
     pub said: F,
+}
+
+/// What rounds measured.
+#[derive(Debug)]
+pub struct Measured {
+    /// Latencies of each configuration.
+    pub times: Vec<Times>,
+    /// Timings of kernels between the rounds, where they were asked for.
+    pub samples: Option<Samples>,
 }
 
 /// Latencies of one shape, ms.
@@ -51,13 +64,17 @@ pub struct Times {
 }
 
 impl<F: Fn(usize) + Send> Task for Rounds<F> {
-    type Output = Vec<Times>;
+    type Output = Measured;
 
-    fn run<B: Backend>(self, place: &Place<B>) -> Result<Vec<Times>> {
-        let Some(first) = self.configs.first() else { return Ok(Vec::new()) };
-        let network = Network::new(first, place.held(first.dtype), &place.device);
+    fn run<B: Backend>(self, place: &Place<B>) -> Result<Measured> {
         let mut times = vec![Times::default(); self.configs.len()];
+        let Some(first) = self.configs.first() else { return Ok(Measured { times, samples: None }) };
+        let network = Network::new(first, place.held(first.dtype), &place.device);
+        let mut kernels = self.probes.then(|| Kernels::new(place, first.dtype));
         for round in 0..=self.rounds {
+            if let Some(kernels) = &mut kernels {
+                kernels.round(place, round > 0)?;
+            }
             for (config, times) in self.configs.iter().zip(&mut times) {
                 let mut observer = Observer::new(&config.checks);
                 let batch = offline::batch(config, &network, place, Stream::Prompt(round as u64), &mut observer)?;
@@ -70,7 +87,8 @@ impl<F: Fn(usize) + Send> Task for Rounds<F> {
                 (self.said)(round);
             }
         }
-        Ok(times)
+        let samples = kernels.map(|kernels| kernels.samples(place)).transpose()?;
+        Ok(Measured { times, samples })
     }
 }
 
