@@ -100,6 +100,8 @@ struct Problem<'a> {
     row_weight: Vec<f64>,
     robust: Vec<[f64; 3]>,
     weights: Weights,
+    /// The row weights count the effective number of rows already.
+    independent: bool,
     theta: DVector<f64>,
 }
 
@@ -266,8 +268,12 @@ pub fn fit(base: &Calibration, cases: &[&Case], weights: Weights, knowledge: Kno
     for case in cases {
         *group_size.entry(case.group()).or_default() += 1.0;
     }
-    let row_weight =
-        cases.iter().map(|c| group_size[&c.group()].powf(-weights.balance / 2.0) * 1.5).collect::<Vec<_>>();
+    // Against fitted values the rows count as their effective number, as the rows behind those values do.
+    let independent = if knowledge == Knowledge::Profile { EFFECTIVE_ROWS.sqrt() } else { 1.0 };
+    let row_weight = cases
+        .iter()
+        .map(|c| group_size[&c.group()].powf(-weights.balance / 2.0) * 1.5 * independent)
+        .collect::<Vec<_>>();
     let column = |f: &dyn Fn(&Slot) -> f64| DVector::from_iterator(slots.len(), slots.iter().map(|(s, _)| f(s)));
     let mut problem = Problem {
         base,
@@ -279,6 +285,7 @@ pub fn fit(base: &Calibration, cases: &[&Case], weights: Weights, knowledge: Kno
         row_weight,
         robust: vec![[1.0; 3]; cases.len()],
         weights,
+        independent: knowledge == Knowledge::Profile,
         theta: column(&start),
     };
     for _ in 0..ROUNDS {
@@ -290,14 +297,16 @@ pub fn fit(base: &Calibration, cases: &[&Case], weights: Weights, knowledge: Kno
     finish(base, &slots, &problem.theta, &spreads, (&prior_spread, knowledge))
 }
 
-/// Standard deviations from the curvature at the solution. Rows of a run are not independent; the public rows show an
-/// effective number of about a tenth, so the curvature of the data counts a tenth.
+/// Rows of a run are not independent: the public rows show an effective number of about a tenth.
+const EFFECTIVE_ROWS: f64 = 0.1;
+
+/// Standard deviations from the curvature at the solution, in which the data count as their effective number.
 fn spreads(problem: &Problem<'_>) -> DVector<f64> {
-    const EFFECTIVE_ROWS: f64 = 0.1;
     let n = problem.theta.len();
     let Some(jacobian) = problem.jacobian() else { return problem.prior_spread.clone() };
     let rows = jacobian.rows(0, jacobian.nrows() - n);
-    let mut hessian = rows.transpose() * rows * EFFECTIVE_ROWS;
+    let effective = if problem.independent { 1.0 } else { EFFECTIVE_ROWS };
+    let mut hessian = rows.transpose() * rows * effective;
     for k in 0..n {
         hessian[(k, k)] += problem.prior_spread[k].powi(-2);
     }

@@ -151,9 +151,11 @@ impl Regime {
         })
     }
 
-    /// The combination a residual correction belongs to.
+    /// The combination a residual correction belongs to. Two pools are another than one: a decode pool waits for a network
+    /// and a router that the same engine alone does not know.
     pub fn combination(&self) -> String {
-        [&self.gpu, &self.engine, &self.model].map(String::as_str).join("/")
+        let pools = if self.variant.starts_with("disaggregated") { "/disaggregated" } else { "" };
+        format!("{}/{}/{}{pools}", self.gpu, self.engine, self.model)
     }
 
     /// The key of a scope such as `gpu/engine`; `None` where the scope does not apply.

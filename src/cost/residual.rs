@@ -165,7 +165,7 @@ pub struct Gain {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Residual {
-    /// `GPU/engine/model`, as [`super::Regime::combination`] spells it.
+    /// `GPU/engine/model`, of two pools `GPU/engine/model/disaggregated`, as [`super::Regime::combination`] spells it.
     pub key: String,
     /// What correcting TPOT gains; `None` where it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -39,6 +39,7 @@ fn correction(calibration: &Calibration, target: &Target, engine: &str, model: &
         parts.next().is_some_and(|gpu| same_gpu(gpu, &target.gpu.name))
             && parts.next() == Some(engine)
             && parts.next() == Some(model)
+            && parts.next().is_none()
     });
     match found.and_then(corrected) {
         Some(gain) => format!(
