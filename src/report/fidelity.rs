@@ -5,7 +5,7 @@ use super::plots::parity::Parity;
 use super::plots::{png, svg};
 use crate::anchor::open_loop::OpenLoop;
 use crate::anchor::score::{Decision, Errors, Score, Scored, SliceErrors, errors};
-use crate::anchor::shares::shares;
+use crate::anchor::shares::{kin, parts, shares};
 use crate::anchor::trial::Trial;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -221,7 +221,7 @@ fn decision(out: &mut String, rows: &str, d: &Decision) {
     );
 }
 
-/// How much of the error a constant per combination could take away.
+/// How much of the error a constant per combination could take away, and whether others know that constant.
 fn levels(out: &mut String, rows: &[Scored<'_>]) {
     let found = shares(rows);
     if found.is_empty() {
@@ -229,9 +229,9 @@ fn levels(out: &mut String, rows: &[Scored<'_>]) {
     }
     let _ = writeln!(
         out,
-        "## Where the error sits\n\nTPOT of the rows above, as predicted and with the mean error of each combination of GPU, \
-         engine and model taken out: what a perfect constant per combination would leave. The rest is shape over load, \
-         layout and precision, and versions. Between: standard deviation of the combinations' mean errors.\n\n\
+        "## Where the error sits\n\nTPOT of the aggregated rows above, as predicted and with the mean error of each combination \
+         of GPU, engine and model taken out: what a perfect constant per combination would leave. The rest is shape over \
+         load, layout and precision, and versions. Between: standard deviation of the combinations' mean errors.\n\n\
          | rows | predicted | without each combination's mean | between |\n|---|---|---|---|"
     );
     for s in found.iter().filter(|s| s.predicted.n >= 20) {
@@ -239,8 +239,39 @@ fn levels(out: &mut String, rows: &[Scored<'_>]) {
         let (predicted, levelled) = (cell(Some(s.predicted)), cell(Some(s.levelled)));
         let _ = writeln!(out, "| {name} | {predicted} | {levelled} | {:.0} % |", 100.0 * s.between);
     }
+    let _ = writeln!(
+        out,
+        "\nCould that mean be known from other combinations? TPOT of the rows whose combination shares two of GPU, engine and \
+         model with others, as predicted and with the others' mean error, shrunken by n/(n + 1), taken out: where the second \
+         is no smaller, a combination that was never measured says of itself what no other does.\n\n\
+         | shared | combinations | rows | predicted | corrected by the others |\n|---|---|---|---|---|"
+    );
+    for k in kin(rows) {
+        let (predicted, corrected) = (cell(Some(k.predicted)), cell(Some(k.corrected)));
+        let _ = writeln!(out, "| {} | {} | {} | {predicted} | {corrected} |", k.shared, k.combinations, k.predicted.n);
+    }
+    let _ = writeln!(
+        out,
+        "\nThe combinations that hold most of the error; points of the mean error over all aggregated rows.\n\n\
+         | combination | rows | TPOT | output rate | points of TPOT | points of output |\n|---|---|---|---|---|---|"
+    );
+    for p in parts(rows, MOST_PARTS) {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {:.1} | {:.1} |",
+            p.combination,
+            p.tpot.n,
+            cell(Some(p.tpot)),
+            cell(p.output),
+            p.points[0],
+            p.points[1]
+        );
+    }
     out.push('\n');
 }
+
+/// Combinations listed by their part of the error.
+const MOST_PARTS: usize = 10;
 
 fn refusals(out: &mut String, score: &Score) {
     if score.refused.is_empty() {
