@@ -14,6 +14,7 @@ pub mod model;
 pub mod objective;
 pub mod planner;
 pub mod report;
+pub mod retry_after;
 pub mod search;
 pub mod serve;
 pub mod sim;

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Usable everywhere: units, origins of figures, errors.
-const COMMON: &[&str] = &["units", "source", "error", "Error", "Result"];
+/// Usable everywhere: units, origins of figures, errors, waits that a server asks for.
+const COMMON: &[&str] = &["units", "source", "error", "retry_after", "Error", "Result"];
 
 /// What a folder, or a module inside one, may use beside [`COMMON`] and itself; the longest matching name decides.
 /// An entry with `::` opens that item alone. A root file is a folder of one file.
@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("source", &[]),
     ("error", &[]),
+    ("retry_after", &[]),
     ("catalog", &[]),
     ("yaml", &["catalog"]),
     // What is given.

@@ -124,6 +124,14 @@ impl Comparison {
     }
 }
 
+/// Clients that a finalist was predicted at, or the share of one of its instances where that was measured.
+fn own_load(finalist: &Finalist, result: &FinalistResult) -> usize {
+    match result.entry.get("instances").and_then(Value::as_u64) {
+        Some(n) if n > 1 && !finalist.fields.contains_key("instances") => finalist.concurrency.div_ceil(n as usize),
+        _ => finalist.concurrency,
+    }
+}
+
 /// Sets results against predictions. `entries` may name finalists without a result.
 pub fn compare(entries: &[Finalist], results: &[FinalistResult], rules: &Rules) -> Comparison {
     let mut all: Vec<Finalist> = entries.to_vec();
@@ -140,7 +148,7 @@ pub fn compare(entries: &[Finalist], results: &[FinalistResult], rules: &Rules) 
         let at = |r: &&FinalistResult| {
             r.entry.get("name") == f.fields.get("name")
                 && r.entry.get("rank") == f.fields.get("rank")
-                && r.point().and_then(|p| p.load.concurrency()) == Some(f.concurrency)
+                && r.point().and_then(|p| p.load.concurrency()) == Some(own_load(f, r))
         };
         results.iter().rfind(at)
     };
@@ -179,8 +187,10 @@ fn row(finalist: &Finalist, result: Option<&FinalistResult>, rules: &Rules) -> R
         note: None,
     };
     let Some((result, point)) = result.and_then(|r| Some((r, r.point()?))) else { return row };
-    row.note = result.no_anchor.clone();
-    let (predicted, measured) = (predicted(&finalist.fields), measured(point, &finalist.fields));
+    let instances = result.entry.get("instances").and_then(Value::as_f64).filter(|n| *n > 1.0).unwrap_or(1.0);
+    let share = || format!("measured on one of {instances} equal instances under its share of the load");
+    row.note = result.no_anchor.clone().or_else(|| (instances > 1.0).then(share));
+    let (predicted, measured) = (predicted(&finalist.fields), measured(point, &finalist.fields, instances));
     for &metric in Metric::ALL {
         if let Some((p, m)) = predicted(metric).zip(metric.of(&measured).filter(|m| m.is_finite() && *m > 0.0)) {
             let (low, high) = band(&finalist.fields, metric, p, rules);
@@ -216,8 +226,9 @@ fn predicted(fields: &Map<String, Value>) -> impl Fn(Metric) -> Option<f64> + '_
     }
 }
 
-/// The measured point in the projector's terms; a figure that was not observed is NaN.
-fn measured(point: &Point, fields: &Map<String, Value>) -> ServingMetrics {
+/// The measured point in the projector's terms, of all equal `instances` where one was measured; a figure that was not
+/// observed is NaN.
+fn measured(point: &Point, fields: &Map<String, Value>, instances: f64) -> ServingMetrics {
     let m = &point.metrics;
     let tpot_ms = m.tpot_ms.as_ref().map_or(f64::NAN, |d| d.mean);
     let gpus = fields.get("gpus").and_then(Value::as_f64).filter(|g| *g >= 1.0).unwrap_or(f64::NAN);
@@ -226,7 +237,7 @@ fn measured(point: &Point, fields: &Map<String, Value>) -> ServingMetrics {
         let of = |key: &str| fields.get(&format!("predicted_{key}")).and_then(Value::as_f64);
         Some(of(key)? * of(rate)? / now).filter(|usd| usd.is_finite())
     };
-    let (output, total) = (point.system.output_tok_s, point.system.total_tok_s);
+    let (output, total) = (instances * point.system.output_tok_s, instances * point.system.total_tok_s);
     ServingMetrics {
         ttft_ms: m.ttft_ms.as_ref().map_or(f64::NAN, |d| d.mean),
         ttft_p50_ms: m.ttft_ms.as_ref().map_or(f64::NAN, |d| d.p50),
@@ -236,7 +247,7 @@ fn measured(point: &Point, fields: &Map<String, Value>) -> ServingMetrics {
         total_tok_s: total,
         tok_s_per_gpu: total / gpus,
         tok_s_per_user: 1e3 / tpot_ms,
-        running: point.system.concurrency,
+        running: instances * point.system.concurrency,
         usd_per_m_output: price("usd_per_m_output", "output_tok_s", output),
         usd_per_m_total: price("usd_per_m_total", "total_tok_s", total),
     }

@@ -35,7 +35,8 @@ impl Default for Weights {
 pub enum Knowledge {
     /// The priors of the profile alone: its fitted values are forgotten.
     Priors,
-    /// The profile's fitted values, each as uncertain as its fit left it: the rows move what they say something about.
+    /// The profile's fitted values stay: a few rows of one combination cannot tell its constants from those of all others.
+    /// What the profile has no factor for (another engine, another GPU family) is fitted.
     Profile,
 }
 
@@ -95,13 +96,13 @@ struct Problem<'a> {
     regime_of: Vec<usize>,
     /// For each regime and parameter: the slots that multiply it.
     slots_of: Vec<Vec<Vec<usize>>>,
+    /// What each regime's slots multiply.
+    fixed: Vec<Constants>,
     prior: DVector<f64>,
     prior_spread: DVector<f64>,
     row_weight: Vec<f64>,
     robust: Vec<[f64; 3]>,
     weights: Weights,
-    /// The row weights count the effective number of rows already.
-    independent: bool,
     theta: DVector<f64>,
 }
 
@@ -109,12 +110,12 @@ impl Problem<'_> {
     fn constants(&self, theta: &DVector<f64>) -> Vec<Constants> {
         self.slots_of
             .iter()
-            .map(|slots| {
+            .zip(&self.fixed)
+            .map(|(slots, fixed)| {
                 let mut constants = Constants::default();
                 for (p, slots) in self.base.parameters.iter().zip(slots) {
-                    let fixed = if p.prior_spread == 0.0 { p.value } else { 1.0 };
                     let log: f64 = slots.iter().map(|&s| theta[s]).sum();
-                    constants.set(&p.name, fixed * log.exp());
+                    constants.set(&p.name, fixed.get(&p.name).unwrap_or(1.0) * log.exp());
                 }
                 constants
             })
@@ -194,15 +195,17 @@ impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
 }
 
 /// Unknowns that the rows touch.
-fn slots(base: &Calibration, cases: &[&Case]) -> BTreeMap<Slot, u32> {
+fn slots(base: &Calibration, cases: &[&Case], knowledge: Knowledge) -> BTreeMap<Slot, u32> {
     let mut found = BTreeMap::new();
     for (index, p) in base.parameters.iter().enumerate() {
-        if p.prior_spread > 0.0 {
+        if p.prior_spread > 0.0 && knowledge == Knowledge::Priors {
             found.insert(Slot { parameter: index, factor: None }, cases.len() as u32);
         }
         for (s, scope) in p.by.iter().enumerate().filter(|(_, s)| s.prior_spread > 0.0) {
             for case in cases {
-                if let Some(key) = case.regime.key(&scope.scope) {
+                let key = case.regime.key(&scope.scope);
+                let fitted = |key: &String| knowledge == Knowledge::Profile && scope.factors.contains_key(key);
+                if let Some(key) = key.filter(|key| !fitted(key)) {
                     *found.entry(Slot { parameter: index, factor: Some((s, key)) }).or_insert(0) += 1;
                 }
             }
@@ -213,7 +216,10 @@ fn slots(base: &Calibration, cases: &[&Case]) -> BTreeMap<Slot, u32> {
 
 /// Fits the profile's unknowns on the cases.
 pub fn fit(base: &Calibration, cases: &[&Case], weights: Weights, knowledge: Knowledge) -> Fit {
-    let slots: Vec<(Slot, u32)> = slots(base, cases).into_iter().collect();
+    let slots: Vec<(Slot, u32)> = slots(base, cases, knowledge).into_iter().collect();
+    if slots.is_empty() {
+        return Fit { calibration: base.clone(), unknowns: Vec::new() };
+    }
     let index: BTreeMap<&Slot, usize> = slots.iter().enumerate().map(|(i, (s, _))| (s, i)).collect();
     let mut regimes = Vec::new();
     let mut regime_of = Vec::with_capacity(cases.len());
@@ -240,52 +246,50 @@ pub fn fit(base: &Calibration, cases: &[&Case], weights: Weights, knowledge: Kno
                 .collect()
         })
         .collect();
-    let factor = |slot: &Slot| {
-        let (scope, key) = slot.factor.as_ref()?;
-        base.parameters[slot.parameter].by[*scope].factors.get(key)
-    };
-    let start = |slot: &Slot| match slot.factor {
-        None => base.parameters[slot.parameter].value.ln(),
-        Some(_) => factor(slot).map_or(0.0, |f| f.factor.max(1e-6).ln()),
-    };
-    let prior = |slot: &Slot| match (knowledge, &slot.factor) {
-        (Knowledge::Profile, _) => start(slot),
-        (Knowledge::Priors, None) => base.parameters[slot.parameter].prior.ln(),
-        (Knowledge::Priors, Some(_)) => 0.0,
+    let fixed = regimes.iter().map(|regime| match knowledge {
+        Knowledge::Profile => base.resolve(regime),
+        Knowledge::Priors => {
+            let mut constants = Constants::default();
+            for p in &base.parameters {
+                constants.set(&p.name, if p.prior_spread == 0.0 { p.value } else { 1.0 });
+            }
+            constants
+        }
+    });
+    let fixed = fixed.collect();
+    let prior = |slot: &Slot| match slot.factor {
+        None => base.parameters[slot.parameter].prior.ln(),
+        Some(_) => 0.0,
     };
     let prior_spread = |slot: &Slot| {
         let p = &base.parameters[slot.parameter];
-        let (given, fitted) = match &slot.factor {
-            None => (p.prior_spread, p.spread),
-            Some((s, _)) => (p.by[*s].prior_spread, factor(slot).and_then(|f| f.spread)),
-        };
-        match knowledge {
-            Knowledge::Priors => given,
-            Knowledge::Profile => fitted.filter(|s| *s > 0.0).unwrap_or(given),
+        slot.factor.as_ref().map_or(p.prior_spread, |(s, _)| p.by[*s].prior_spread)
+    };
+    let start = |slot: &Slot| {
+        let p = &base.parameters[slot.parameter];
+        match &slot.factor {
+            None => p.value.ln(),
+            Some((s, key)) => p.by[*s].factors.get(key).map_or(0.0, |f| f.factor.max(1e-6).ln()),
         }
     };
     let mut group_size: BTreeMap<String, f64> = BTreeMap::new();
     for case in cases {
         *group_size.entry(case.group()).or_default() += 1.0;
     }
-    // Against fitted values the rows count as their effective number, as the rows behind those values do.
-    let independent = if knowledge == Knowledge::Profile { EFFECTIVE_ROWS.sqrt() } else { 1.0 };
-    let row_weight = cases
-        .iter()
-        .map(|c| group_size[&c.group()].powf(-weights.balance / 2.0) * 1.5 * independent)
-        .collect::<Vec<_>>();
+    let row_weight =
+        cases.iter().map(|c| group_size[&c.group()].powf(-weights.balance / 2.0) * 1.5).collect::<Vec<_>>();
     let column = |f: &dyn Fn(&Slot) -> f64| DVector::from_iterator(slots.len(), slots.iter().map(|(s, _)| f(s)));
     let mut problem = Problem {
         base,
         cases,
         regime_of,
         slots_of,
+        fixed,
         prior: column(&prior),
         prior_spread: column(&prior_spread),
         row_weight,
         robust: vec![[1.0; 3]; cases.len()],
         weights,
-        independent: knowledge == Knowledge::Profile,
         theta: column(&start),
     };
     for _ in 0..ROUNDS {
@@ -305,8 +309,7 @@ fn spreads(problem: &Problem<'_>) -> DVector<f64> {
     let n = problem.theta.len();
     let Some(jacobian) = problem.jacobian() else { return problem.prior_spread.clone() };
     let rows = jacobian.rows(0, jacobian.nrows() - n);
-    let effective = if problem.independent { 1.0 } else { EFFECTIVE_ROWS };
-    let mut hessian = rows.transpose() * rows * effective;
+    let mut hessian = rows.transpose() * rows * EFFECTIVE_ROWS;
     for k in 0..n {
         hessian[(k, k)] += problem.prior_spread[k].powi(-2);
     }

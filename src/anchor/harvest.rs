@@ -6,6 +6,7 @@ use crate::measure::finalists::MeasuredPoint;
 use crate::measure::output;
 use crate::measure::run_document::Summary;
 use crate::measure::summary::Point;
+use crate::measure::warnings::BUFFERED;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -131,6 +132,12 @@ fn artifact(measured: &MeasuredPoint<'_>) -> std::result::Result<Artifact, Strin
     }
     if (r.sent - r.ok) as f64 > MOST_FAILED * r.sent as f64 {
         return Err(format!("{} of {} requests had no success", r.sent - r.ok, r.sent));
+    }
+    if let Some(warning) = point.warnings.iter().find(|w| w.starts_with(BUFFERED)) {
+        return Err(warning.clone());
+    }
+    if fields.contains_key("prefill") {
+        return Err("runs of two pools are no anchors".into());
     }
     let text = |key: &str| fields.get(key).and_then(Value::as_str).filter(|t| !t.trim().is_empty()).map(str::to_string);
     let needed = |key: &str| text(key).ok_or_else(|| format!("the entry has no `{key}`"));

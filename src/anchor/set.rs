@@ -356,6 +356,9 @@ fn observe(artifact: &Artifact, regime: &RegimeSignature, projector: &Projector)
     let compiled = own.compile(&deployment).map_err(refused)?;
     let evaluation = compiled.evaluate(load.concurrency, tokens).map_err(refused)?;
     let floor = compiled.decode_floor_ms(load.concurrency, tokens);
+    if let Some(tpot) = artifact.measured.tpot_ms.filter(|tpot| *tpot < (1.0 - BELOW_FLOOR) * floor) {
+        return Err(format!("its TPOT of {tpot} ms lies under the datasheet's floor of {floor:.3} ms"));
+    }
     let (ttft_ms, ttft_p50_ms) = artifact.usable_ttft();
     Ok(Observation {
         id: artifact.id.clone(),
@@ -366,6 +369,8 @@ fn observe(artifact: &Artifact, regime: &RegimeSignature, projector: &Projector)
     })
 }
 
+/// How far under the floor a measurement may lie: lengths of a run are means.
+const BELOW_FLOOR: f64 = 0.05;
 /// Mean tokens per step where a run does not record them (public runs with three drafts).
 const ACCEPTED: f64 = 2.4;
 

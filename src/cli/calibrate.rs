@@ -1,7 +1,7 @@
 //! `inferasim calibrate`: fit serving constants on a file of measurements.
 
 use crate::anchor::case::Case;
-use crate::anchor::fidelity::{fits, prepare, sound};
+use crate::anchor::fidelity::{Cases, fits, prepare, sound};
 use crate::anchor::fit::{Knowledge, Weights, fit};
 use crate::anchor::measured::{self, MeasuredPoint};
 use crate::anchor::profile::finished;
@@ -10,6 +10,7 @@ use crate::anchor::store::Store;
 use crate::cost::Calibration;
 use crate::{Error, Result};
 use clap::Args;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Fit serving constants on measured points and write a calibration profile.
@@ -54,12 +55,7 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
         points.extend(if path.is_dir() { of_anchors(path)? } else { measured::read(path)? });
     }
     let prepared = prepare(&points, &base);
-    // The reason of the few that lie in a store; public files hold many that no fit can use.
-    for (point, outcome) in points.iter().zip(&prepared.of_row).filter(|(point, _)| point.line == 0) {
-        if let Err(why) = outcome {
-            eprintln!("anchor {} is left out: {why}", point.id);
-        }
-    }
+    left_out(&points, &prepared);
     let wanted = |value: &str, filter: &Option<String>| filter.as_ref().is_none_or(|f| value.eq_ignore_ascii_case(f));
     let here = |c: &&Case| wanted(&c.regime.gpu, &args.target) && wanted(&c.regime.engine, &args.engine);
     let corrected: Vec<_> = prepared.cases.iter().filter(|c| sound(c)).filter(here).collect();
@@ -74,9 +70,12 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
     let knowledge = if args.fresh { Knowledge::Priors } else { Knowledge::Profile };
     let fitted = fit(&base, &rows, Weights::default(), knowledge);
     println!("{} rows", rows.len());
+    if fitted.unknowns.is_empty() {
+        println!("the constants are those of {}: it has a factor for every engine and GPU of these rows", base.name);
+    }
     for u in &fitted.unknowns {
         let mark = if u.identified() { "" } else { "  not identified: the prior's" };
-        println!("{:<28} {:<32} {:10.4}  ±{:4.0} %  {:5}{mark}", u.name, u.scope, u.value, 100.0 * u.spread, u.points);
+        println!("{:<24} {:<28} {:9.4}  ±{:3.0} % {:4}{mark}", u.name, u.scope, u.value, 100.0 * u.spread, u.points);
     }
     let names = args.measured.iter().filter_map(|p| p.file_name()).map(|n| n.to_string_lossy());
     let source = names.collect::<Vec<_>>().join(" and ");
@@ -88,6 +87,27 @@ pub fn run(args: &CalibrateArgs) -> Result<u8> {
     std::fs::write(&args.out, format!("{HEADER}{text}"))
         .map_err(|e| Error::input(args.out.display().to_string(), format!("cannot be written: {e}"), ""))?;
     Ok(crate::error::exit::ANSWER)
+}
+
+/// Says which rows no fit can use, and why: one by one where they are few, else by reason.
+fn left_out(points: &[MeasuredPoint], prepared: &Cases) {
+    let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (point, outcome) in points.iter().zip(&prepared.of_row) {
+        let reason = match outcome {
+            Err(why) => why.clone(),
+            Ok(at) if prepared.cases[*at].point.tpot_ms.is_none() => "no TPOT".into(),
+            Ok(at) if !sound(&prepared.cases[*at]) => {
+                "its figures contradict each other, or it reached no steady state".into()
+            }
+            Ok(_) => continue,
+        };
+        reasons.entry(reason).or_default().push(&point.id);
+    }
+    for (reason, ids) in reasons {
+        let some = ids.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+        let more = if ids.len() > 3 { ", …" } else { "" };
+        eprintln!("left out: {} rows ({some}{more}): {reason}", ids.len());
+    }
 }
 
 /// The runs of a store as rows; a run that constants cannot be fitted on is left out aloud.

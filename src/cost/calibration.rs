@@ -380,6 +380,14 @@ impl Calibration {
                 ));
             }
         }
+        for (i, residual) in profile.residuals.iter().enumerate() {
+            let twice = profile.residuals[..i].iter().any(|r| r.key == residual.key);
+            let fault =
+                if twice { Some(format!("correction `{}` appears twice", residual.key)) } else { residual.fault() };
+            if let Some(found) = fault {
+                return Err(complain(found, "Fit the profile again with `inferasim calibrate`".into()));
+            }
+        }
         for name in Constants::NAMES {
             match profile.parameters.iter().filter(|p| p.name == *name).count() {
                 1 => {}

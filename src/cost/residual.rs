@@ -123,6 +123,21 @@ impl TryFrom<String> for Node {
     }
 }
 
+const BITS: &[&str] = &["16", "8", "4"];
+const WAYS: &[&str] = &[
+    "plain",
+    "speculative",
+    "attention-dp",
+    "speculative+attention-dp",
+    "disaggregated",
+    "disaggregated+speculative",
+    "disaggregated+attention-dp",
+    "disaggregated+speculative+attention-dp",
+];
+const EPOCHS: &[&str] = &["current", "2025"];
+/// Largest outlier over the variance of a run: 1.5 / 0.05².
+const MOST_WEIGHT: f64 = 600.0;
+
 impl FromStr for Node {
     type Err = String;
 
@@ -141,6 +156,26 @@ impl FromStr for Node {
         let all: Option<Vec<f64>> = [0, 1, 2, 3, 4, 8, 9].into_iter().map(number).collect();
         let [concurrency, ranks, expert_ranks, isl, osl, tpot, ttft] =
             all.and_then(|v| <[f64; 7]>::try_from(v).ok()).ok_or_else(wrong)?;
+        for (what, value) in [("clients", concurrency), ("prompt tokens", isl), ("answer tokens", osl)] {
+            if value <= 0.0 {
+                return Err(format!("`{text}`: {what} {value} are not above 0"));
+            }
+        }
+        for (what, value) in [("ranks", ranks), ("expert ranks", expert_ranks)] {
+            if value < 1.0 || value.fract() != 0.0 {
+                return Err(format!("`{text}`: {what} {value} are no whole number of at least 1"));
+            }
+        }
+        for (what, word, known) in
+            [("weight bits", words[5], BITS), ("way", words[6], WAYS), ("epoch", words[7], EPOCHS)]
+        {
+            if !known.contains(&word) {
+                return Err(format!("`{text}`: unknown {what} `{word}`; known: {}", known.join(", ")));
+            }
+        }
+        if tpot.abs().max(ttft.abs()) > MOST_WEIGHT {
+            return Err(format!("`{text}`: a weight beyond {MOST_WEIGHT} is none that a fit gives"));
+        }
         Ok(Self {
             point: ResidualPoint { concurrency, ranks, expert_ranks, isl, osl },
             manner: Manner { bits: words[5].into(), variant: words[6].into(), epoch: words[7].into() },
@@ -178,6 +213,31 @@ pub struct Residual {
 }
 
 impl Residual {
+    /// What cannot be: a key of other than three names (or four, of two pools), a place listed twice, no place, a gain
+    /// that is none.
+    pub fn fault(&self) -> Option<String> {
+        let parts: Vec<&str> = self.key.split('/').collect();
+        if !(parts.len() == 3 || parts.len() == 4 && parts[3] == "disaggregated") || parts.iter().any(|p| p.is_empty())
+        {
+            return Some(format!("correction `{}` does not name a GPU, an engine and a model", self.key));
+        }
+        if self.nodes.is_empty() {
+            return Some(format!("correction `{}` has no place", self.key));
+        }
+        for (i, node) in self.nodes.iter().enumerate() {
+            if self.nodes[..i].iter().any(|n| n.point == node.point && n.manner == node.manner) {
+                return Some(format!("correction `{}` has the place `{node}` twice", self.key));
+            }
+        }
+        let wrong = |g: &Gain| !(g.before_pct.is_finite() && g.after_pct >= 0.0 && g.after_pct <= g.before_pct);
+        let gains = [&self.tpot, &self.ttft];
+        gains
+            .into_iter()
+            .flatten()
+            .any(wrong)
+            .then(|| format!("correction `{}` does not lower the error it states", self.key))
+    }
+
     /// The corrections of one manner of serving at every load of a layout and lengths; the load of `at` does not matter.
     pub fn along(&self, bits: &str, variant: &str, epoch: &str, at: &ResidualPoint) -> Corrections {
         let here = at.place();
@@ -299,9 +359,24 @@ mod tests {
 
     #[test]
     fn a_correction_stays_within_its_limit() {
-        let residual = Residual { key: "k".into(), tpot: None, ttft: None, nodes: vec![node(1e3)] };
+        let residual = Residual { key: "k".into(), tpot: None, ttft: None, nodes: vec![node(500.0)] };
         let factor = factors(&residual, "8", &at(16.0)).0;
         assert!((factor.ln() - TPOT.limit).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_no_fit_writes_is_found() {
+        let sound = Residual { key: "g/e/m".into(), tpot: None, ttft: None, nodes: vec![node(1.0)] };
+        assert_eq!(sound.fault(), None);
+        let fault = |change: fn(&mut Residual)| {
+            let mut residual = sound.clone();
+            change(&mut residual);
+            residual.fault().unwrap_or_default()
+        };
+        assert!(fault(|r| r.key = "g/e".into()).contains("does not name"));
+        assert!(fault(|r| r.nodes.push(r.nodes[0].clone())).contains("twice"));
+        assert!(fault(|r| r.nodes.clear()).contains("no place"));
+        assert!(fault(|r| r.tpot = Some(Gain { before_pct: 1.0, after_pct: 2.0, points: 4 })).contains("lower"));
     }
 
     #[test]
@@ -311,6 +386,16 @@ mod tests {
         assert_eq!(text, "16 4 1 1024 1024 8 plain current 12.5 0");
         assert_eq!(text.parse::<Node>().unwrap(), node);
         assert!("16 4 1".parse::<Node>().unwrap_err().contains("expert ranks"));
-        assert!("16 4 1 1024 1024 8 plain current NaN 0".parse::<Node>().is_err());
+        for wrong in [
+            "16 4 1 1024 1024 8 plain current NaN 0",
+            "0 4 1 1024 1024 8 plain current 1 0",
+            "16 4.5 1 1024 1024 8 plain current 1 0",
+            "16 4 1 1024 1024 7 plain current 1 0",
+            "16 4 1 1024 1024 8 plane current 1 0",
+            "16 4 1 1024 1024 8 plain 1999 1 0",
+            "16 4 1 1024 1024 8 plain current 1e30 0",
+        ] {
+            assert!(wrong.parse::<Node>().is_err(), "{wrong}");
+        }
     }
 }

@@ -18,6 +18,9 @@ pub struct Job<'a> {
     pub runner: &'a [String],
 }
 
+/// Longest shortlist of a workflow; its command needs some room beside it.
+const MOST_BYTES: usize = 120 << 10;
+
 /// The workflow file.
 ///
 /// # Errors
@@ -35,9 +38,21 @@ pub fn workflow(job: &Job<'_>) -> Result<String> {
             entry["notes"].as_str().unwrap_or("")
         )));
     }
+    if let Some(entry) = entries.iter().find(|e| e["prefill"].is_string()) {
+        return Err(none(&format!("{} needs two pools and a router, which no job here starts", entry["name"])));
+    }
     let matrix = serde_yaml::to_string(entries).map_err(|e| none(&format!("the matrix cannot be written: {e}")))?;
     let matrix: String = matrix.lines().map(|line| format!("          {line}\n")).collect();
     let shortlist = serde_json::to_string(job.shortlist).map_err(|e| none(&e.to_string()))?;
+    // Linux takes 128 KiB in one variable.
+    if shortlist.len() > MOST_BYTES {
+        let found = format!(
+            "{} entries are {} bytes, too many for a job's variable of 128 KiB",
+            entries.len(),
+            shortlist.len()
+        );
+        return Err(Error::input("--emit github", found, "Ask for fewer with --shortlist"));
+    }
     let command: String = job.command.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let runner = job.runner.join(", ");
     Ok(TEMPLATE
@@ -101,7 +116,7 @@ jobs:
           tail -n 50 result/engine.log
           exit 1
       - name: Measure
-        run: inferasim measure --shortlist result/entry.json --url "$URL" --out result
+        run: inferasim measure --shortlist result/entry.json --one-instance --url "$URL" --out result
       - name: Stop the engine
         if: always()
         run: |

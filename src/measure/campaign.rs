@@ -155,8 +155,14 @@ impl Run {
                         self.log("min_tokens and ignore_eos refused: the length is a cap".into(), progress);
                     }
                     Some(429 | 503) if tries == 1 => {
-                        let wait = record.retry_after_s.unwrap_or(1.0).clamp(0.0, 60.0);
-                        tokio::time::sleep(Duration::from_secs_f64(wait)).await;
+                        let most = self.options.limits.idle.min(self.options.limits.total).as_secs_f64().min(60.0);
+                        let wait = record.retry_after_s.unwrap_or(1.0).clamp(0.0, most);
+                        self.log(format!("pre-warm {name}: waits {wait:.1} s as the endpoint asks"), progress);
+                        let mut cancel = self.client.cancel.clone();
+                        tokio::select! {
+                            () = tokio::time::sleep(Duration::from_secs_f64(wait)) => {}
+                            _ = cancel.wait_for(|c| *c) => {}
+                        }
                     }
                     _ => {
                         refuse_if_hopeless(&self.client, &self.options, &record).await?;

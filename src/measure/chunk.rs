@@ -174,10 +174,13 @@ impl From<WireUsage> for Usage {
     }
 }
 
+/// No request has more tokens; a count beyond is none.
+const MOST_TOKENS: f64 = 1e8;
+
 /// A count some servers write as 12.0, and some as null.
 fn count<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<Option<u64>, D::Error> {
     let value = Option::<f64>::deserialize(d)?;
-    Ok(value.filter(|v| v.is_finite() && *v >= 0.0).map(|v| v as u64))
+    Ok(value.filter(|v| (0.0..=MOST_TOKENS).contains(v)).map(|v| v as u64))
 }
 
 /// Text, null, or a list of parts with a `text` each; anything else is no text.

@@ -68,6 +68,36 @@ impl Finalist {
         })
     }
 
+    /// One of its equal instances under its share of the load: what its launch line starts. Fields of the load and the
+    /// layout become the instance's, `instances` says how many there were; predictions stay the whole deployment's.
+    ///
+    /// # Errors
+    /// Two pools: no instance of one answers alone.
+    pub fn one_instance(mut self) -> Result<Self> {
+        if self.fields.contains_key("prefill") {
+            return Err(Error::input(
+                &self.name,
+                "prefill and decode run on pools of their own; its launch line starts one instance of one",
+                "Start both pools and their router, name the router by --url, and leave --launch out",
+            ));
+        }
+        let instances = self.fields.get("replicas").and_then(Value::as_u64).unwrap_or(1).max(1);
+        if instances == 1 {
+            return Ok(self);
+        }
+        self.concurrency = self.concurrency.div_ceil(instances as usize);
+        self.requests = self.requests.div_ceil(instances as usize);
+        for (key, value) in [
+            ("replicas", 1),
+            ("instances", instances),
+            ("concurrency", self.concurrency as u64),
+            ("num_prompts", self.requests as u64),
+        ] {
+            self.fields.insert(key.into(), value.into());
+        }
+        Ok(self)
+    }
+
     /// Folder of its results: rank and id (else name), safe on every file system.
     pub fn folder(&self) -> String {
         let mut slug = String::new();
@@ -152,6 +182,24 @@ mod tests {
         assert_eq!((f.shape.isl.tokens, f.shape.osl.tokens, f.shape.isl.range_ratio), (1024.0, 256.0, 0.8));
         assert_eq!(f.folder(), "02-m-vllm-2xtp4-c64");
         assert_eq!(f.fields["new_field"], 1);
+    }
+
+    #[test]
+    fn one_instance_takes_its_share() {
+        let whole =
+            parse(&ENTRY.replace("\"rank\": 2", "\"rank\": 2, \"replicas\": 3, \"gpus\": 12"), "s.json").unwrap();
+        let one = whole[0].clone().one_instance().unwrap();
+        // 64 clients and 640 requests over three instances.
+        assert_eq!((one.concurrency, one.requests), (22, 214));
+        assert_eq!(
+            (&one.fields["replicas"], &one.fields["instances"], &one.fields["gpus"]),
+            (&1.into(), &3.into(), &12.into())
+        );
+        assert_eq!(one.folder(), whole[0].folder());
+        let alone = parse(ENTRY, "s.json").unwrap().remove(0);
+        assert_eq!(alone.clone().one_instance().unwrap(), alone);
+        let pools = parse(&ENTRY.replace("\"rank\": 2", "\"rank\": 2, \"prefill\": \"1xTP8\""), "s.json").unwrap();
+        assert!(pools[0].clone().one_instance().unwrap_err().to_string().contains("router"));
     }
 
     #[test]

@@ -181,7 +181,7 @@ pub struct Head {
     pub status: u16,
     /// Content-Type, in lower case.
     pub content_type: String,
-    /// Seconds of Retry-After, where it is a number.
+    /// Seconds that Retry-After asks to wait, a date against the answer's own.
     pub retry_after_s: Option<f64>,
 }
 
@@ -301,7 +301,7 @@ fn head<B>(response: &Response<B>) -> Head {
     Head {
         status: response.status().as_u16(),
         content_type: text("content-type").unwrap_or_default().to_ascii_lowercase(),
-        retry_after_s: text("retry-after").and_then(|v| v.trim().parse().ok()).filter(|s: &f64| s.is_finite()),
+        retry_after_s: text("retry-after").and_then(|v| crate::retry_after::seconds(v, text("date"))),
     }
 }
 

@@ -181,8 +181,9 @@ impl RequestRecord {
         self.decode_ms = Some(last - first);
         let in_first = self.chunk_tokens.as_ref().and_then(|t| t.first().copied()).unwrap_or(1).max(1);
         let divisor = self.osl.filter(|osl| *osl >= 2).map(|osl| osl.saturating_sub(in_first)).filter(|d| *d > 0);
-        self.tpot_ms = divisor.map(|d| (last - first) / d as f64);
-        self.tok_s_per_user = self.tpot_ms.filter(|t| *t > 0.0).map(|t| 1e3 / t);
+        // Tokens that all arrive at once were not seen being decoded.
+        self.tpot_ms = divisor.map(|d| (last - first) / d as f64).filter(|t| *t > 0.0);
+        self.tok_s_per_user = self.tpot_ms.map(|t| 1e3 / t);
         self.e2e_tok_s = self.osl.filter(|_| last > 0.0).map(|osl| osl as f64 / last * 1e3);
         self.prefill_tok_s = self.isl.filter(|_| first > 0.0).map(|isl| isl as f64 / first * 1e3);
     }

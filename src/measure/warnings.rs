@@ -26,6 +26,11 @@ const REASONING_MODELS: [&str; 18] = [
     "nemotron",
 ];
 
+/// How the warning of a buffered stream begins.
+pub const BUFFERED: &str = "whole answers arrive at once";
+/// No engine decodes a stream faster, ms a token; what does was held back on its way.
+const LEAST_TPOT_MS: f64 = 0.1;
+
 /// True when the model's name is one of a family known to reason.
 pub fn known_to_reason(model: &str) -> bool {
     let name = model.to_ascii_lowercase().replace(['_', ' '], "-");
@@ -64,13 +69,14 @@ pub fn of(point: &Point, plan: &PointPlan, records: &[RequestRecord], context: &
     server(point, context, &mut w);
     reasoning(point, context, &mut w);
     let ok: Vec<&RequestRecord> = records.iter().filter(|r| r.population == Population::Ok && r.chunks >= 8).collect();
-    let burst = |r: &&&RequestRecord| r.chunks_in_first_read * 10 >= r.chunks * 9;
+    let burst = |r: &&&RequestRecord| {
+        r.chunks_in_first_read * 10 >= r.chunks * 9 || r.tpot_ms.is_some_and(|tpot| tpot < LEAST_TPOT_MS)
+    };
     if !ok.is_empty() && ok.iter().filter(burst).count() * 2 > ok.len() {
-        w.push(
-            "whole answers arrive in one read: something between server and client buffers the stream, \
-            so TTFT is the whole latency and TPOT is meaningless"
-                .into(),
-        );
+        w.push(format!(
+            "{BUFFERED}: something between server and client buffers the stream, so TTFT is the whole latency and TPOT is \
+             meaningless"
+        ));
     }
     w
 }

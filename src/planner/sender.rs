@@ -57,30 +57,11 @@ impl tower::Service<HttpRequestFactory> for Sender {
     }
 }
 
-/// `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), the date against the response's own.
+/// What the answer asks to wait.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds.max(0.0)).ok();
-    }
-    let now = http_date(headers.get(DATE)?.to_str().ok()?)?;
-    Some(Duration::from_secs(http_date(value)?.saturating_sub(now)))
-}
-
-/// Seconds since an arbitrary but fixed day of `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn http_date(text: &str) -> Option<u64> {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let mut parts = text.split_whitespace().skip(1);
-    let day: u64 = parts.next()?.parse().ok()?;
-    let name = parts.next()?;
-    let month = MONTHS.iter().position(|m| *m == name)? as u64 + 1;
-    let year: u64 = parts.next()?.parse().ok()?;
-    let mut clock = parts.next()?.split(':').map(|part| part.parse::<u64>().ok());
-    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
-    // Days of the civil calendar (Fliegel and Van Flandern 1968), counted from 1 March of year 0.
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
-    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day;
-    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+    let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
+    let seconds = crate::retry_after::seconds(text(RETRY_AFTER)?, text(DATE))?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 #[cfg(test)]

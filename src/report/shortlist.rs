@@ -88,6 +88,12 @@ fn entry(record: &RunRecord, finalist: &Finalist, to_beat: Option<f64>) -> Value
     if let Some(speculation) = &d.speculation {
         fields.insert("draft_tokens".to_string(), json!(speculation.draft_tokens));
     }
+    if let Some(prefill) = &d.prefill {
+        fields.insert(
+            "prefill".to_string(),
+            json!(format!("{}xTP{} EP{} DPA{}", prefill.instances, prefill.tp, prefill.ep, prefill.attention_dp)),
+        );
+    }
     judgement(&mut fields, record, finalist, to_beat);
     commands(&mut fields, launch_of(record, candidate));
     Value::Object(fields)

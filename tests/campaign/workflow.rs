@@ -135,6 +135,9 @@ fn the_emitted_workflow_runs_step_by_step() {
         assert!(summary.contains(entry["name"].as_str().unwrap()), "{summary}");
     }
     assert!(!summary.contains("not measured"), "{summary}");
+    // The launch line of the second starts one of its two instances.
+    assert_eq!((&entries[1]["replicas"], &entries[1]["concurrency"]), (&Value::from(2), &Value::from(2)));
+    assert!(summary.contains("one of 2 equal instances"), "{summary}");
     let anchors = std::fs::read_dir(folder.path().join("artifacts/anchors/anchors")).unwrap().count();
     assert_eq!(anchors, 2);
 

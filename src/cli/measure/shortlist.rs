@@ -39,6 +39,10 @@ pub struct ShortlistArgs {
     /// Longest start of an engine in seconds
     #[arg(long, requires = "launch", default_value_t = 1800.0)]
     start_timeout: f64,
+    /// The endpoint is one of an entry's equal instances: it gets its share of the load and is kept as one instance; what
+    /// --launch starts by an entry's own line always is
+    #[arg(long, requires = "shortlist")]
+    one_instance: bool,
     /// Store that gets every whole point as an anchor [default: anchors in --out]
     #[arg(long, requires = "shortlist", value_name = "DIR")]
     anchors: Option<PathBuf>,
@@ -57,7 +61,10 @@ pub fn run(args: &Measure, tokenizer: &Arc<Tokenizer>, seed: u64) -> Result<u8> 
         return Err(Error::input("--shortlist", "no --out", "Name the folder of the campaign"));
     };
     let file = c.shortlist.as_deref().unwrap_or(Path::new(""));
-    let finalists = finalist::choose(finalist::read(file)?, &c.entry)?;
+    let mut finalists = finalist::choose(finalist::read(file)?, &c.entry)?;
+    if c.one_instance || c.launch.as_deref() == Some(OWN_LAUNCH) {
+        finalists = finalists.into_iter().map(Finalist::one_instance).collect::<Result<_>>()?;
+    }
     if finalists.len() > 1 && c.launch.is_none() {
         let found = format!("{} entries and one endpoint", finalists.len());
         return Err(Error::input("--shortlist", found, "Choose one with --entry RANK, or start each with --launch"));
@@ -87,7 +94,7 @@ pub fn run(args: &Measure, tokenizer: &Arc<Tokenizer>, seed: u64) -> Result<u8> 
     let store = Store::new(c.anchors.clone().unwrap_or_else(|| out.join("anchors")));
     let keep = |point: &MeasuredPoint<'_>| keep(point, &store);
     let outcome = finalists::run(&campaign, tokenizer, &|step| eprintln!("{step}"), keep)?;
-    print(&campaign, &outcome, &store, args.json)
+    print(&campaign, file, &outcome, &store, args.json)
 }
 
 fn remove_journal(out: &Path) -> Result<()> {
@@ -137,7 +144,7 @@ fn dry_run(campaign: &Campaign, as_json: bool) -> Result<u8> {
     Ok(exit::ANSWER)
 }
 
-fn print(campaign: &Campaign, outcome: &Outcome, store: &Store, as_json: bool) -> Result<u8> {
+fn print(campaign: &Campaign, file: &Path, outcome: &Outcome, store: &Store, as_json: bool) -> Result<u8> {
     let out = &campaign.out;
     let code = if outcome.failed.is_empty() { exit::ANSWER } else { exit::DIFFERS };
     let results: Vec<FinalistResult> = campaign
@@ -183,7 +190,12 @@ fn print(campaign: &Campaign, outcome: &Outcome, store: &Store, as_json: bool) -
             println!("{point}: failed: {why}");
         }
         println!("results in {}, anchors in {}", out.display(), store.folder().display());
-        println!("next: inferasim compare {}", out.display());
+        if results.is_empty() {
+            println!("next: nothing was measured; run it again once the causes above are gone");
+        } else {
+            let shown = |path: &Path| crate::export::shell(&path.display().to_string());
+            println!("next: inferasim compare {} --shortlist {}", shown(out), shown(file));
+        }
     }
     if outcome.interrupted {
         let found = format!("interrupted; {} points are whole in {}", outcome.before + outcome.measured, out.display());
