@@ -123,4 +123,5 @@ fn no_anchor_falls_below_the_roofline() {
     let floor = projector.compile(&d).unwrap().decode_floor_ms(128, d.max_num_batched_tokens);
     let (_, anchored) = evaluate(&projector, &set, 1, 128);
     assert!(floor > 0.0 && anchored.metrics.tpot_ms >= floor);
+    assert!(set.is_empty() && set.left_out[0].why.contains("lies under the datasheet's floor"), "{:?}", set.left_out);
 }

@@ -1,6 +1,6 @@
 //! Where does an error sit: in the level of a combination of GPU, engine and model, or in its shape over load and layout?
 
-use super::measured::ServingKind;
+use super::measured::{MeasuredPoint, ServingKind};
 use super::score::{Errors, Scored, errors, relative};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Errors of one slice, as predicted and with what no prediction could know of a combination taken out.
 #[derive(Debug, Clone, Serialize)]
 pub struct Shares {
-    /// `agg`, or `agg MI355X` …
+    /// `agg`, `agg MI355X` …, `speculative`, `disaggregated`, `data-parallel attention`.
     pub slice: String,
     /// As predicted.
     pub predicted: Errors,
@@ -47,9 +47,9 @@ pub struct Part {
 /// Logarithms of predicted over measured TPOT by GPU, engine and model.
 type Levels = BTreeMap<[String; 3], Vec<f64>>;
 
-fn levels(rows: &[Scored<'_>]) -> Levels {
+fn levels(rows: &[Scored<'_>], counts: impl Fn(&MeasuredPoint) -> bool) -> Levels {
     let mut out = Levels::new();
-    for row in rows.iter().filter(|r| r.point.kind() == ServingKind::Aggregated) {
+    for row in rows.iter().filter(|r| counts(r.point)) {
         let Some(error) = row.outcome.as_ref().ok().and_then(|p| relative(row.point, p)[0]) else { continue };
         let m = row.point;
         let key = [&m.hardware, &m.engine, &m.model].map(String::clone);
@@ -60,7 +60,7 @@ fn levels(rows: &[Scored<'_>]) -> Levels {
 
 /// Whether one combination tells another's level, by what they share.
 pub fn kin(rows: &[Scored<'_>]) -> Vec<Kin> {
-    let levels = levels(rows);
+    let levels = levels(rows, aggregated);
     [("GPU and engine", [0, 1]), ("GPU and model", [0, 2]), ("engine and model", [1, 2])]
         .into_iter()
         .filter_map(|(shared, axes)| kin_by(&levels, shared, axes))
@@ -113,14 +113,22 @@ fn mean(logs: &[f64]) -> f64 {
     logs.iter().sum::<f64>() / logs.len() as f64
 }
 
-/// TPOT of aggregated rows without speculation: all of them, and each GPU's.
+fn aggregated(point: &MeasuredPoint) -> bool {
+    point.kind() == ServingKind::Aggregated
+}
+
+/// TPOT of aggregated rows without speculation, all of them and each GPU's, and of the other ways of serving.
 pub fn shares(rows: &[Scored<'_>]) -> Vec<Shares> {
     let mut slices: BTreeMap<String, Levels> = BTreeMap::new();
-    for (key, logs) in levels(rows) {
+    for (key, logs) in levels(rows, aggregated) {
         for slice in ["agg".to_string(), format!("agg {}", key[0])] {
             slices.entry(slice).or_default().insert(key.clone(), logs.clone());
         }
     }
+    let of = |kind: ServingKind| levels(rows, move |point| point.kind() == kind);
+    slices.insert("speculative".into(), of(ServingKind::Speculative));
+    slices.insert("disaggregated".into(), of(ServingKind::Disaggregated));
+    slices.insert("data-parallel attention".into(), levels(rows, |point| point.dp_attention));
     slices.into_iter().filter_map(|(slice, levels)| share(slice, &levels)).collect()
 }
 

@@ -30,7 +30,9 @@ pub fn document(point: &Point, records: &[RequestRecord], input_config: Value, c
 
 fn metrics(d: &mut Map<String, Value>, point: &Point, ok: &[&RequestRecord]) {
     let scalar = |d: &mut Map<String, Value>, name: &str, unit: &str, v: f64| {
-        d.insert(name.into(), json!({"unit": unit, "avg": v}));
+        // Where no request succeeded there is no rate and no total, only counts.
+        let happened = !ok.is_empty() || unit == "requests" || unit == "%" || unit == "sec";
+        d.insert(name.into(), json!({"unit": unit, "avg": happened.then_some(v)}));
     };
     let spread = |d: &mut Map<String, Value>, name: &str, unit: &str, v: Option<&Distribution>| {
         if let Some(v) = v {

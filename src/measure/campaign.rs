@@ -275,7 +275,7 @@ impl Run {
             return Err(Error::input(
                 format!("{name} at {}", self.options.endpoint),
                 format!("none of {} requests was answered; the first: {first}", point.requests.sent),
-                "Try a single request, then a lower load",
+                "Look at what the endpoint says, and try a single request",
             ));
         }
         let r = &point.requests;

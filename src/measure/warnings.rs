@@ -29,7 +29,7 @@ const REASONING_MODELS: [&str; 18] = [
 /// How the warning of a buffered stream begins.
 pub const BUFFERED: &str = "whole answers arrive at once";
 /// No engine decodes a stream faster, ms a token; what does was held back on its way.
-const LEAST_TPOT_MS: f64 = 0.1;
+const LEAST_TPOT_MS: f64 = 0.2;
 
 /// True when the model's name is one of a family known to reason.
 pub fn known_to_reason(model: &str) -> bool {

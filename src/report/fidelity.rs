@@ -229,8 +229,8 @@ fn levels(out: &mut String, rows: &[Scored<'_>]) {
     }
     let _ = writeln!(
         out,
-        "## Where the error sits\n\nTPOT of the aggregated rows above, as predicted and with the mean error of each combination \
-         of GPU, engine and model taken out: what a perfect constant per combination would leave. The rest is shape over \
+        "## Where the error sits\n\nTPOT of the rows above, of each GPU without speculation and pools, as predicted and with the mean \
+         error of each combination of GPU, engine and model taken out: what a perfect constant per combination would leave. The rest is shape over \
          load, layout and precision, and versions. Between: standard deviation of the combinations' mean errors.\n\n\
          | rows | predicted | without each combination's mean | between |\n|---|---|---|---|"
     );

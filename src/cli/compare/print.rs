@@ -64,6 +64,7 @@ pub struct Next {
 
 fn recalibrated(anchors: usize, next: &Next) -> Vec<String> {
     let mut lines = match &next.search {
+        Some(_) if anchors == 0 => vec!["No run can be an anchor: nothing to stand on.".into()],
         Some(command) => vec![
             format!("Recalibrated: {anchors} runs kept as anchors. The next search stands on them:"),
             format!("  {command}"),

@@ -232,7 +232,7 @@ pub fn print(scenario: &Scenario, report: &Report, slos: &SloSet) {
     print_losses(report);
     let offered = report.offered_rate.map_or("closed loop".to_string(), |r| format!("offered {} requests/s", rate(r)));
     println!(
-        "{offered}, answered {} requests/s; {} output tokens/s, {} tokens/s; engines busy {:.1} %",
+        "{offered}, answered {} requests/s\n{} output tokens/s, {} tokens/s in all; engines busy {:.1} %",
         rate(report.achieved_rate),
         rate(report.output_tok_s),
         rate(report.total_tok_s),
